@@ -1,0 +1,102 @@
+//! What can be said to the fleet: the daemon's whole way in.
+
+use crate::instance::{Consent, Dispatch};
+use crate::mail::Reply;
+use crate::model::{
+    InstanceId, JobNotice, MachineName, MachineView, Petition, PoolId, PoolSpec, ProviderId,
+    Refusal, Timestamp, WishRank,
+};
+
+/// A letter to the fleet.
+pub enum ToFleet {
+    /// The pools of the config, whole; pools that are missing drain until empty.
+    Apply(Vec<PoolSpec>),
+    /// News of a job, durable in the inbox if it came by webhook.
+    Notice(JobNotice),
+    /// An operator wants an instance gone.
+    Retire {
+        /// Which.
+        instance: InstanceId,
+        /// How strongly.
+        rank: WishRank,
+        /// Who and why.
+        by: Petition,
+        /// What its owner says.
+        reply: Reply<Result<Consent, Refusal>>,
+    },
+    /// An operator drains or resumes a pool.
+    Drain {
+        /// Which.
+        pool: PoolId,
+        /// Drain or resume.
+        drained: bool,
+        /// Who.
+        who: String,
+        /// Whether it is durable.
+        reply: Reply<Result<(), Refusal>>,
+    },
+    /// A machine asks for work.
+    Dispatch {
+        /// Which instance it was made for.
+        instance: InstanceId,
+        /// The answer; a `Wait` may be long in coming.
+        reply: Reply<Dispatch>,
+    },
+    /// A provider saw a machine.
+    Seen(ProviderId, MachineView),
+    /// A provider no longer shows a machine.
+    Missed(ProviderId, MachineName),
+    /// The reaper found a machine of ours without a record.
+    Orphan(ProviderId, MachineView),
+    /// The reaper wants an instance asked; the pool's budget applies.
+    Reap {
+        /// Its pool.
+        pool: PoolId,
+        /// Which.
+        instance: InstanceId,
+        /// Why, and whom to answer.
+        ask: crate::instance::Retire,
+    },
+    /// A pool's breaker opened or closed.
+    Breaker {
+        /// Which pool.
+        pool: PoolId,
+        /// Since when it is open.
+        open: Option<Timestamp>,
+        /// Why.
+        why: String,
+    },
+    /// A pool died.
+    PoolDied {
+        /// Which.
+        pool: PoolId,
+        /// Whether by a panic.
+        panicked: bool,
+    },
+    /// A removed pool has nobody left.
+    PoolEmpty(PoolId),
+    /// The ledger, the reaper, the requeue or an intake actor died.
+    Died {
+        /// Which.
+        part: Part,
+        /// Whether by a panic.
+        panicked: bool,
+    },
+    /// Stop intake and creation, let running calls finish, touch no machine.
+    Shutdown(Reply<()>),
+    /// Its keeper shuts down.
+    Halt,
+}
+
+/// Names the single actors under the fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The ledger.
+    Ledger,
+    /// The reaper.
+    Reaper,
+    /// The requeue actor.
+    Requeue,
+    /// The poll for notices that never came.
+    Intake,
+}

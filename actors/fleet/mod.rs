@@ -1,0 +1,5 @@
+//! The root.
+
+mod messages;
+
+pub use messages::{Part, ToFleet};

@@ -1,0 +1,64 @@
+//! What the outside answers to an instance's calls.
+
+use crate::mail::NoAnswer;
+use crate::model::{
+    Generation, JobId, JobReading, MachineView, Remains, RunnerView, Sighting, Timestamp,
+};
+use crate::ports::{
+    CreateError, Deletion, Deregistered, ForgeError, MintError, Minted, ProviderError,
+};
+
+/// Marks one call; an answer with a token that is not awaited is ignored.
+pub type Token = u64;
+
+/// The outcome of one call. Looks carry when they began: some only count if begun late enough.
+#[derive(Debug)]
+pub enum Answer {
+    /// `Provider::create`.
+    Created(Result<MachineView, CreateError>),
+    /// `Forge::mint`.
+    Minted(Result<Minted, MintError>),
+    /// `Forge::deregister`.
+    Deregistered(Result<Deregistered, ForgeError>),
+    /// `Inventory::read`.
+    Machine {
+        /// When the look began.
+        begun: Timestamp,
+        /// What it brought.
+        seen: Sighting<MachineView>,
+    },
+    /// `Roster::runner`.
+    Runner {
+        /// When the look began.
+        begun: Timestamp,
+        /// What it brought.
+        seen: Sighting<RunnerView>,
+    },
+    /// `Roster::work_of`.
+    Work {
+        /// When the look began.
+        begun: Timestamp,
+        /// What it brought.
+        seen: Sighting<JobId>,
+    },
+    /// `Roster::job`.
+    Job(Sighting<JobReading>),
+    /// `Inventory::remains`.
+    Remains(Remains),
+    /// `Provider::delete`.
+    Deleted(Result<Deletion, ProviderError>),
+    /// The ledger on whether the JIT config may be handed out.
+    Delivery {
+        /// For which offer.
+        generation: Generation,
+        /// Yes, no, or nothing heard.
+        allowed: Result<bool, NoAnswer>,
+    },
+    /// The ledger on whether an offer is still open.
+    OfferOpen {
+        /// Which offer.
+        generation: Generation,
+        /// Yes, no, or nothing heard.
+        open: Result<bool, NoAnswer>,
+    },
+}

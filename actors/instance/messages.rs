@@ -1,0 +1,106 @@
+//! What can be said to an instance, and what it answers.
+
+use std::sync::Arc;
+
+use super::answer::{Answer, Token};
+use crate::mail::Reply;
+use crate::model::{
+    Generation, JobId, JobOver, MachineView, OfferEnd, Petition, PoolSpec, Reason, Refusal,
+    RunnerView, WishRank,
+};
+use crate::ports::Jit;
+
+/// A letter to an instance.
+#[derive(Debug)]
+pub enum ToInstance {
+    /// The pool lets it call the provider.
+    Permit(Permit),
+    /// A call to the outside came back.
+    Answered(Token, Answer),
+    /// The machine was seen like this, by a watch or in a listing.
+    Seen(MachineView),
+    /// A watch or a listing does not show the machine; it should look for itself.
+    Missed,
+    /// The runner was seen like this in a listing.
+    RunnerSeen(RunnerView),
+    /// The ledger offers a job. Deduplicated by generation.
+    Offer {
+        /// Which job.
+        job: JobId,
+        /// Which offer of it.
+        generation: Generation,
+        /// Whether the ledger already calls it delivered (said again after a restart).
+        delivered: bool,
+        /// Taken or refused.
+        reply: Reply<Result<(), Refusal>>,
+    },
+    /// The ledger ended an offer.
+    OfferEnded {
+        /// Of which job.
+        job: JobId,
+        /// Which offer of it.
+        generation: Generation,
+        /// Why.
+        why: OfferEnd,
+    },
+    /// The forge proved that a job runs on this instance's runner.
+    Executing(JobId),
+    /// A job that ran here is over at the forge.
+    JobOver(JobOver),
+    /// Somebody wants it gone.
+    Retire(Retire),
+    /// Its machine asks for work (late binding).
+    Poll(Reply<Dispatch>),
+    /// The pool was edited.
+    Spec(Arc<PoolSpec>),
+    /// Its own alarm rang.
+    Wake,
+    /// Its parent is gone or shuts down: stop, touch nothing.
+    Halt,
+}
+
+/// A wish that an instance go.
+#[derive(Debug)]
+pub struct Retire {
+    /// How strongly.
+    pub rank: WishRank,
+    /// Why.
+    pub reason: Reason,
+    /// What was seen.
+    pub evidence: String,
+    /// Who, where it was a person.
+    pub by: Option<Petition>,
+    /// What the owner says.
+    pub reply: Reply<Result<Consent, Refusal>>,
+}
+
+/// Tells what an owner does about a wish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// It is on its way, or was already.
+    Going,
+    /// The wish is kept and granted when it is safe.
+    Noted,
+    /// It looks for itself before anything else.
+    Looking,
+}
+
+/// Names what a pool may permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Permit {
+    /// To have a machine made.
+    Start,
+    /// To have a machine deleted.
+    Delete,
+}
+
+/// Answers a machine that asks for work.
+#[derive(Clone, Debug)]
+pub enum Dispatch {
+    /// Here is your job's JIT config; asking again returns the same.
+    Work(Jit),
+    /// Nothing yet; ask again.
+    Wait,
+    /// Go away.
+    Leave,
+}

@@ -1,0 +1,120 @@
+//! What can be said to the ledger.
+
+use std::sync::Arc;
+
+use crate::mail::{Office, Reply};
+use crate::model::{
+    Generation, InstanceId, JobId, JobNotice, JobReading, PoolId, PoolSpec, Refusal, RunnerName,
+    Sighting,
+};
+use crate::pool::ToPool;
+
+/// A letter to the ledger.
+pub enum ToLedger {
+    /// News of a job from a forge.
+    Notice(JobNotice),
+    /// What the forge said about a job that was asked about.
+    Finding(Finding),
+    /// News of an instance.
+    Instance(InstanceNews),
+    /// An instance asks whether it may hand out its JIT config; `true` is durable.
+    Deliver {
+        /// For which job.
+        job: JobId,
+        /// Who asks.
+        instance: InstanceId,
+        /// For which offer.
+        generation: Generation,
+        /// May it?
+        reply: Reply<bool>,
+    },
+    /// An instance asks whether its offer is still open.
+    IsOpen {
+        /// Of which job.
+        job: JobId,
+        /// Who asks.
+        instance: InstanceId,
+        /// Which offer.
+        generation: Generation,
+        /// Is it?
+        reply: Reply<bool>,
+    },
+    /// An instance answered an offer, or did not.
+    OfferAnswered {
+        /// Of which job.
+        job: JobId,
+        /// Who.
+        instance: InstanceId,
+        /// Which offer.
+        generation: Generation,
+        /// Taken, or why not; `None` is no answer in time.
+        answer: Option<Result<(), Refusal>>,
+    },
+    /// The pools there are, in the order of the config.
+    Pools(Vec<(Arc<PoolSpec>, Office<ToPool>)>),
+    /// What a pool can take.
+    Standing {
+        /// Which pool.
+        pool: PoolId,
+        /// Whether it takes more work now, and why not.
+        accepts: Accepts,
+    },
+    /// Time to look at ages.
+    Tick,
+    /// Its parent is gone or shuts down.
+    Halt,
+}
+
+/// Tells whether a pool takes more work now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepts {
+    /// Yes.
+    Work,
+    /// It drains.
+    Draining,
+    /// It is at `max`.
+    Full,
+    /// Its breaker is open.
+    Broken,
+}
+
+/// Binds what the forge said about a job to the attempt it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The job.
+    pub job: JobId,
+    /// The instance it was promised to or ran on when the question was asked.
+    pub instance: Option<InstanceId>,
+    /// The offer that stood when the question was asked.
+    pub generation: Generation,
+    /// What the forge said.
+    pub seen: Sighting<JobReading>,
+}
+
+/// Tells the ledger what it must know of an instance, after it is durable there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstanceNews {
+    /// Who.
+    pub id: InstanceId,
+    /// Its pool.
+    pub pool: PoolId,
+    /// What.
+    pub what: News,
+}
+
+/// Tells what is new about an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It answers to these registration names (sent at start and at each mint).
+    Answers(Vec<RunnerName>),
+    /// It waits for an offer.
+    Offerable,
+    /// It no longer does.
+    Unavailable,
+    /// The machine or forge proved work there, and which job if known.
+    Working(Option<JobId>),
+    /// Its machine is over; offers to it and executions on it must be asked about.
+    Ended,
+    /// Nothing is left of it.
+    Deleted,
+}

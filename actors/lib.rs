@@ -1,0 +1,17 @@
+#![doc = include_str!("README.md")]
+
+mod base;
+pub mod fleet;
+pub mod instance;
+pub mod jobs;
+pub mod mail;
+pub mod model;
+pub mod mutants;
+pub mod pool;
+pub mod ports;
+pub mod registry;
+pub mod requeue;
+pub mod settings;
+mod supervise;
+
+pub use base::Base;

@@ -1,0 +1,164 @@
+//! How actors reach each other: `tell` a fact, `ask` a question with a deadline.
+//!
+//! An [`Inlet`] leads to one living actor. An [`Office`] is a standing address: the actor
+//! that holds the office plugs its inlet in, and its successor replaces it, so nobody has
+//! to be told about a respawn. A letter to nobody is counted, never an error by itself:
+//! every fact can be found out again by a sweep.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+/// Counts letters whose receiver was gone, for metrics.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many letters found nobody since the process began.
+pub fn lost_letters() -> u64 {
+    LOST.load(Ordering::Relaxed)
+}
+
+/// Tells that a letter found nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the receiver is gone")]
+pub struct Gone;
+
+/// Leads to one living actor.
+pub struct Inlet<M>(Arc<dyn Fn(M) -> Result<(), Gone> + Send + Sync>);
+
+impl<M> Clone for Inlet<M> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<M> Inlet<M> {
+    /// Wraps a way to deliver a letter.
+    pub fn new(deliver: impl Fn(M) -> Result<(), Gone> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(deliver))
+    }
+
+    /// Delivers a letter, or counts it as lost.
+    pub fn tell(&self, letter: M) -> Result<(), Gone> {
+        (self.0)(letter).inspect_err(|Gone| {
+            LOST.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+}
+
+/// A standing address whose holder may change.
+pub struct Office<M>(Arc<RwLock<Option<Inlet<M>>>>);
+
+impl<M> Clone for Office<M> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<M> Default for Office<M> {
+    fn default() -> Self {
+        Self(Arc::new(RwLock::new(None)))
+    }
+}
+
+impl<M> Office<M> {
+    /// Installs the holder.
+    pub fn install(&self, inlet: Inlet<M>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(inlet);
+    }
+
+    /// Delivers a letter to the holder, or counts it as lost.
+    pub fn tell(&self, letter: M) -> Result<(), Gone> {
+        let holder = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        match holder {
+            Some(inlet) => inlet.tell(letter),
+            None => {
+                LOST.fetch_add(1, Ordering::Relaxed);
+                Err(Gone)
+            }
+        }
+    }
+
+    /// Asks the holder and waits for the answer, at most `deadline`.
+    pub async fn ask<T>(
+        &self,
+        question: impl FnOnce(Reply<T>) -> M,
+        deadline: Duration,
+    ) -> Result<T, NoAnswer> {
+        let (reply, answer) = Reply::channel();
+        self.tell(question(reply))?;
+        await_answer(answer, deadline).await
+    }
+}
+
+impl<M> Inlet<M> {
+    /// Asks and waits for the answer, at most `deadline`.
+    pub async fn ask<T>(
+        &self,
+        question: impl FnOnce(Reply<T>) -> M,
+        deadline: Duration,
+    ) -> Result<T, NoAnswer> {
+        let (reply, answer) = Reply::channel();
+        self.tell(question(reply))?;
+        await_answer(answer, deadline).await
+    }
+}
+
+async fn await_answer<T>(
+    answer: oneshot::Receiver<T>,
+    deadline: Duration,
+) -> Result<T, NoAnswer> {
+    match tokio::time::timeout(deadline, answer).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err(NoAnswer::Gone),
+        Err(_) => Err(NoAnswer::Late),
+    }
+}
+
+/// Tells why a question got no answer. The question may have had its effect all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// The receiver is or went away.
+    #[error("the receiver is gone")]
+    Gone,
+    /// The deadline passed.
+    #[error("no answer in time")]
+    Late,
+}
+
+impl From<Gone> for NoAnswer {
+    fn from(Gone: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+/// Carries an answer back to whoever asked, if they still listen.
+#[derive(Debug)]
+pub struct Reply<T>(Option<oneshot::Sender<T>>);
+
+impl<T> Reply<T> {
+    /// Makes a reply and the place where its answer arrives.
+    pub fn channel() -> (Self, oneshot::Receiver<T>) {
+        let (sender, receiver) = oneshot::channel();
+        (Self(Some(sender)), receiver)
+    }
+
+    /// Makes a reply nobody waits for.
+    pub fn nobody() -> Self {
+        Self(None)
+    }
+
+    /// Sends the answer.
+    pub fn send(self, answer: T) {
+        if let Some(sender) = self.0 {
+            // The asker may have given up; that is their right.
+            drop(sender.send(answer));
+        }
+    }
+
+    /// Returns whether the asker has given up.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.as_ref().is_none_or(oneshot::Sender::is_closed)
+    }
+}

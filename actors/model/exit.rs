@@ -1,0 +1,71 @@
+//! How a machine ended, in facts; `verdict` says what they mean.
+
+use serde::{Deserialize, Serialize};
+
+use super::{InstanceId, JobId, PoolId, Timestamp, Verdict, WarrantKind};
+
+/// Holds what the provider could tell about an end. Missing is missing, never zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitFacts {
+    /// The exit code of the runner's process or container.
+    pub code: Option<i32>,
+    /// The signal that ended it, where the provider knows it apart from the code.
+    pub signal: Option<i32>,
+    /// The runtime's word (`OOMKilled`, `Error`, `Completed`, `ContainerStatusUnknown`).
+    pub reason: Option<String>,
+    /// The machine-level word, which beats the runtime's (`Evicted`, `NodeLost`, …).
+    pub machine_reason: Option<String>,
+    /// The part that failed, where it was not the runner (`poller`).
+    pub part: Option<String>,
+    /// When it ended, by the provider's clock.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// Holds what could be had of a machine before it goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remains {
+    /// The exit facts, if any.
+    pub exit: Option<ExitFacts>,
+    /// The end of the log.
+    pub tail: Tail,
+}
+
+impl Remains {
+    /// Returns the remains of a machine that told nothing, with the reason.
+    pub fn unavailable(why: impl Into<String>) -> Self {
+        Self { exit: None, tail: Tail::Unavailable(why.into()) }
+    }
+}
+
+/// Holds the end of a machine's log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tail {
+    /// At most 200 lines and 64 KiB, control characters escaped.
+    Captured(String),
+    /// A normal end; nobody needs it.
+    NotNeeded,
+    /// It could not be had, and why.
+    Unavailable(String),
+}
+
+/// Holds the one durable record of an end; written before the machine is deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    /// Whose end.
+    pub instance: InstanceId,
+    /// Its pool.
+    pub pool: PoolId,
+    /// The job that ran there, if one is known.
+    pub job: Option<JobId>,
+    /// What the provider told.
+    pub exit: Option<ExitFacts>,
+    /// The end of the log.
+    pub tail: Tail,
+    /// Why the machine may be deleted.
+    pub warrant: WarrantKind,
+    /// What it all means.
+    pub verdict: Verdict,
+    /// When it was recorded.
+    pub at: Timestamp,
+}

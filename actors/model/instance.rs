@@ -1,0 +1,382 @@
+//! The record of one instance: what its owner decided, and what the world proved to it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Binding, Conclusion, ExitFacts, ForgeId, Generation, HostName, InstanceId, JobId, MachineName,
+    PoolId, ProviderId, Revision, RunnerId, RunnerName, Scope, Timestamp, VerdictClass, Version,
+    WriteId,
+};
+
+/// Holds the durable truth about one instance. Only its actor writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    /// Its name, unique for ever.
+    pub id: InstanceId,
+    /// The pool it counts for.
+    pub pool: PoolId,
+    /// The provider of its machine.
+    pub provider: ProviderId,
+    /// The forge of its runner.
+    pub forge: ForgeId,
+    /// The scope its runner registers in.
+    pub scope: Scope,
+    /// When it registers.
+    pub binding: Binding,
+    /// The shape it was made in.
+    pub revision: Revision,
+    /// The machine's name; differs from `id` for an adopted machine.
+    pub machine: MachineName,
+    /// The provider's own id for the machine, once known.
+    pub uid: Option<String>,
+    /// Where the machine runs, once known.
+    pub host: Option<HostName>,
+    /// Where it is in its life.
+    pub state: State,
+    /// Since when.
+    pub since: Timestamp,
+    /// When the wish for it became durable.
+    pub created_at: Timestamp,
+    /// Counts saves.
+    pub version: Version,
+    /// The last save, so that its repetition finds itself.
+    pub write: WriteId,
+    /// How many events its timeline has.
+    pub events: u32,
+    /// What somebody wants of it, kept beside what is.
+    pub wish: Option<Wish>,
+    /// When the provider's create was committed to be called; a machine may exist from here on.
+    pub create_called_at: Option<Timestamp>,
+    /// When the machine was first seen.
+    pub seen_at: Option<Timestamp>,
+    /// When the runner was first known to be ready.
+    pub ready_at: Option<Timestamp>,
+    /// Whether the runner was ever seen started on the machine.
+    pub once_started: bool,
+    /// How many JIT configs were asked for.
+    pub mints: u32,
+    /// The registration at the forge.
+    pub registration: Registration,
+    /// The JIT config of a late-bound runner, sealed, until it is spent.
+    pub sealed_jit: Option<String>,
+    /// The offer it holds.
+    pub offer: Option<HeldOffer>,
+    /// The job the forge proved to run here.
+    pub executing: Option<JobId>,
+    /// What is known about the end of that job.
+    pub job_over: Option<JobOver>,
+    /// How the machine ended, once it has.
+    pub end: Option<End>,
+    /// Why the machine may be deleted, once that is decided.
+    pub warrant: Option<Warrant>,
+    /// The recorded verdict, once there is one.
+    pub verdict: Option<VerdictClass>,
+    /// When the provider confirmed that the machine is gone.
+    pub machine_gone_at: Option<Timestamp>,
+    /// Whether it was found rather than made.
+    pub adopted: bool,
+}
+
+impl Instance {
+    /// Returns the name of the n-th registration: the machine's own first, numbered later.
+    pub fn runner_name(&self, mint: u32) -> RunnerName {
+        if mint <= 1 {
+            RunnerName::new(self.machine.as_str())
+        } else {
+            RunnerName::new(format!("{}-{mint}", self.machine))
+        }
+    }
+
+    /// Returns whether `name` is or was a registration of this instance.
+    pub fn answers_to(&self, name: &RunnerName) -> bool {
+        (1..=self.mints.max(1)).any(|mint| self.runner_name(mint) == *name)
+    }
+
+    /// Returns whether an offer may be sent to it.
+    pub fn is_offerable(&self) -> bool {
+        self.state == State::Idle
+            && self.binding == Binding::Late
+            && self.wish.is_none()
+            && self.registration == Registration::None
+    }
+
+    /// Returns whether it holds a place against the pool's `max`.
+    pub fn occupies(&self) -> bool {
+        self.state != State::Deleted && self.machine_gone_at.is_none()
+    }
+}
+
+/// Names where an instance is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The wish is durable, the name fixed; nothing exists.
+    PendingCreate,
+    /// Create is under way, or its answer lost.
+    Creating,
+    /// The machine exists, its runner is not ready.
+    Starting,
+    /// Ready and free.
+    Idle,
+    /// An offer is being delivered.
+    Reserved,
+    /// The forge or the machine proved that a job runs here.
+    Busy,
+    /// Asked to go, and we are making sure it is free.
+    Retiring,
+    /// The machine is over; its end is being recorded.
+    Ended,
+    /// Warrant and record in hand; waits for a permit.
+    PendingDelete,
+    /// The point of no return.
+    Deleting,
+    /// Nothing is left.
+    Deleted,
+}
+
+impl State {
+    /// All states, in the order of life.
+    pub const ALL: [Self; 11] = [
+        Self::PendingCreate,
+        Self::Creating,
+        Self::Starting,
+        Self::Idle,
+        Self::Reserved,
+        Self::Busy,
+        Self::Retiring,
+        Self::Ended,
+        Self::PendingDelete,
+        Self::Deleting,
+        Self::Deleted,
+    ];
+
+    /// Returns the word used everywhere: rows, API, logs, metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PendingCreate => "pending_create",
+            Self::Creating => "creating",
+            Self::Starting => "starting",
+            Self::Idle => "idle",
+            Self::Reserved => "reserved",
+            Self::Busy => "busy",
+            Self::Retiring => "retiring",
+            Self::Ended => "ended",
+            Self::PendingDelete => "pending_delete",
+            Self::Deleting => "deleting",
+            Self::Deleted => "deleted",
+        }
+    }
+
+    /// Returns whether an instance in this state may still come to serve demand.
+    pub fn is_capacity(self) -> bool {
+        self < Self::Retiring
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Holds what somebody wants of an instance; a stronger wish replaces a weaker one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    /// How strongly.
+    pub rank: WishRank,
+    /// Why.
+    pub reason: Reason,
+    /// Who asked and in which words, where it was a person.
+    pub by: Option<Petition>,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+/// Holds who asked for something, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Petition {
+    /// The name on the token.
+    pub who: String,
+    /// Their words.
+    pub why: String,
+}
+
+/// Orders wishes: `force` > `delete` > `retire`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WishRank {
+    /// Go if you are free.
+    Retire,
+    /// Go as soon as you are free.
+    Delete,
+    /// Go now, whatever you do.
+    Force,
+}
+
+/// Tells why an instance is asked to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The pool has more than it wants.
+    Surplus,
+    /// The pool drains or was removed.
+    Drain,
+    /// The pool's machines have a new shape.
+    Revision,
+    /// It did not become ready in time.
+    BootDeadline,
+    /// It reached the pool's `max_lifetime`.
+    Lifetime,
+    /// A machine of ours that had no record.
+    Orphan,
+    /// A listing does not name its machine.
+    Unlisted,
+    /// Its JIT config was minted and never handed out.
+    OfferEnded,
+    /// An operator asked.
+    Operator,
+}
+
+impl Reason {
+    /// Returns the word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Surplus => "surplus",
+            Self::Drain => "drain",
+            Self::Revision => "revision",
+            Self::BootDeadline => "boot_deadline",
+            Self::Lifetime => "lifetime",
+            Self::Orphan => "orphan",
+            Self::Unlisted => "unlisted",
+            Self::OfferEnded => "offer_ended",
+            Self::Operator => "operator",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Holds what is known of the registration at the forge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Registration {
+    /// No mint was ever attempted.
+    None,
+    /// A mint under this name may have reached the forge.
+    Uncertain(RunnerName),
+    /// The forge answered with this registration.
+    Known {
+        /// Its name.
+        name: RunnerName,
+        /// Its number.
+        id: RunnerId,
+    },
+    /// Removed, or proven absent.
+    Gone,
+    /// Could not be removed for a day; the forge drops it by itself.
+    WrittenOff,
+}
+
+impl Registration {
+    /// Returns whether a runner of ours may still be registered.
+    pub fn may_exist(&self) -> bool {
+        matches!(self, Self::Uncertain(_) | Self::Known { .. })
+    }
+}
+
+/// Holds the offer an instance has accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldOffer {
+    /// The job.
+    pub job: JobId,
+    /// Which offer of it.
+    pub generation: Generation,
+    /// Whether the ledger acknowledged `delivered`, so that the JIT config may be out.
+    pub delivered: bool,
+}
+
+/// Holds what is known about the end of the job that ran here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobOver {
+    /// The job.
+    pub job: JobId,
+    /// How it ended, where the forge said so.
+    pub conclusion: Option<Conclusion>,
+    /// Whether the forge named our runner with it.
+    pub names_us: bool,
+    /// When we learned of it.
+    pub at: Timestamp,
+}
+
+/// Tells how a machine ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// It was seen to end.
+    Exited(ExitFacts),
+    /// Two direct reads found nothing where it had been.
+    Gone {
+        /// Whether somebody else was seen deleting it.
+        deleted_externally: bool,
+    },
+    /// It never came to be.
+    NotCreated {
+        /// What the provider or forge said.
+        why: String,
+    },
+}
+
+/// Holds the written reason for deleting a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warrant {
+    /// Which rule allows it.
+    pub kind: WarrantKind,
+    /// What was seen, in words.
+    pub evidence: Vec<String>,
+    /// When it was complete.
+    pub at: Timestamp,
+}
+
+/// Names the rules that allow a deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WarrantKind {
+    /// The machine was seen to be over.
+    OwnEnd,
+    /// Positive proof that it never worked.
+    NeverBegan,
+    /// Deregistered, held, and looked at.
+    Idle,
+    /// Its one job is over and its registration gone.
+    Served,
+    /// Its job is long over and nothing lives there.
+    Zombie,
+    /// An operator forced it.
+    Operator,
+}
+
+impl WarrantKind {
+    /// Returns the word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OwnEnd => "own_end",
+            Self::NeverBegan => "never_began",
+            Self::Idle => "idle",
+            Self::Served => "served",
+            Self::Zombie => "zombie",
+            Self::Operator => "operator",
+        }
+    }
+}
+
+impl fmt::Display for WarrantKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,262 @@
+//! A job has two axes: what the forge says of it, and what we decided about it.
+//!
+//! The *fact* only rises and only the forge moves it. The *offer* is ours. Only an
+//! *execution*, the forge's proof that the job runs on a runner, makes a job `running`.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    DeliveryId, Generation, InstanceId, JobId, Labels, Place, PoolId, RunnerName, Timestamp,
+};
+
+/// Tells what the forge says of a job; the order is the order of life.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobFact {
+    /// Held back by a deployment rule; nobody may serve it yet.
+    Waiting,
+    /// Wants a runner.
+    Queued,
+    /// Runs on a runner.
+    InProgress,
+    /// Is over; terminal.
+    Completed(Conclusion),
+}
+
+impl JobFact {
+    /// Returns the height in the lattice; a fact never sinks.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Waiting => 0,
+            Self::Queued => 1,
+            Self::InProgress => 2,
+            Self::Completed(_) => 3,
+        }
+    }
+
+    /// Returns whether the forge calls the job over.
+    pub fn is_over(&self) -> bool {
+        matches!(self, Self::Completed(_))
+    }
+}
+
+/// Tells how a job ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    /// All went well.
+    Success,
+    /// A step failed.
+    Failure,
+    /// Somebody cancelled it, perhaps before a runner picked it up.
+    Cancelled,
+    /// It was not needed.
+    Skipped,
+    /// It ran for too long.
+    TimedOut,
+    /// A word we do not know.
+    Other(String),
+}
+
+/// Brings news of a job from a forge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobNotice {
+    /// The job.
+    pub id: JobId,
+    /// Where it comes from.
+    pub place: Place,
+    /// The workflow run it belongs to.
+    pub run: u64,
+    /// Its name, for people.
+    pub name: String,
+    /// Its page at the forge.
+    pub url: String,
+    /// What it asks of a runner.
+    pub labels: Labels,
+    /// What the forge says.
+    pub fact: JobFact,
+    /// The runner it names, if any.
+    pub runner: Option<RunnerName>,
+    /// When the job was queued, by the forge's clock.
+    pub queued_at: Timestamp,
+    /// The delivery that brought it; marked as handled with the change it causes.
+    pub delivery: Option<DeliveryId>,
+}
+
+/// Holds one job: the forge's facts and our offer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// The job.
+    pub id: JobId,
+    /// Where it comes from.
+    pub place: Place,
+    /// The workflow run it belongs to.
+    pub run: u64,
+    /// Its name, for people.
+    pub name: String,
+    /// Its page at the forge.
+    pub url: String,
+    /// What it asks of a runner.
+    pub labels: Labels,
+    /// What the forge says.
+    pub fact: JobFact,
+    /// The pool whose demand it is, if any can serve it.
+    pub pool: Option<PoolId>,
+    /// What we decided.
+    pub offer: Offer,
+    /// Counts offers; the current or last one's number.
+    pub generation: Generation,
+    /// The forge's proof that it runs on one of our instances.
+    pub execution: Option<Execution>,
+    /// Why we stopped looking at it though the forge never said `completed`.
+    pub closed: Option<Closure>,
+    /// When the forge queued it.
+    pub queued_at: Timestamp,
+    /// When we first heard of it.
+    pub heard_at: Timestamp,
+    /// When we first heard that it is over.
+    pub over_at: Option<Timestamp>,
+    /// What asking the forge about it has brought so far.
+    pub asked: Asked,
+}
+
+impl Job {
+    /// Returns the state people see, derived from both axes.
+    pub fn state(&self) -> JobState {
+        match (&self.fact, &self.closed) {
+            (JobFact::Completed(_), _) => JobState::Completed,
+            (_, Some(_)) => JobState::Closed,
+            (JobFact::InProgress, None) => JobState::Running,
+            (JobFact::Waiting, None) => JobState::Waiting,
+            (JobFact::Queued, None) => match self.offer {
+                Offer::Open(_) => JobState::Offered,
+                Offer::None | Offer::Ended { .. } => JobState::Queued,
+            },
+        }
+    }
+
+    /// Returns the open offer, if there is one.
+    pub fn open_offer(&self) -> Option<&OpenOffer> {
+        match &self.offer {
+            Offer::Open(open) => Some(open),
+            Offer::None | Offer::Ended { .. } => None,
+        }
+    }
+
+    /// Returns whether the job is neither over nor closed.
+    pub fn is_live(&self) -> bool {
+        !self.fact.is_over() && self.closed.is_none()
+    }
+}
+
+/// Names the derived state of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobState {
+    /// Held back at the forge.
+    Waiting,
+    /// Wants a runner and has no offer.
+    Queued,
+    /// Promised to an instance.
+    Offered,
+    /// Proven to run.
+    Running,
+    /// Over at the forge.
+    Completed,
+    /// Given up locally.
+    Closed,
+}
+
+/// Holds our decision about who should serve a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offer {
+    /// Never offered.
+    None,
+    /// Offered and not ended.
+    Open(OpenOffer),
+    /// Over, with the reason.
+    Ended {
+        /// Why.
+        why: OfferEnd,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// Holds an offer that stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenOffer {
+    /// To whom.
+    pub instance: InstanceId,
+    /// Which offer of this job.
+    pub generation: Generation,
+    /// Whether the JIT config may have been handed out.
+    pub stage: OfferStage,
+    /// Since when this stage holds.
+    pub since: Timestamp,
+}
+
+/// Tells how far an offer has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OfferStage {
+    /// Decided; lapses by age.
+    Offered,
+    /// A JIT config may be out: no error path ends it, only the forge or the instance's end.
+    Delivered,
+}
+
+/// Tells why an offer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OfferEnd {
+    /// The instance refused it or did not answer.
+    Refused,
+    /// It was never delivered and grew old.
+    Lapsed,
+    /// The forge still calls the job queued.
+    Requeued,
+    /// The instance runs another job.
+    Displaced,
+    /// The job runs on another runner.
+    TakenElsewhere,
+    /// The job runs where it was offered.
+    Executed,
+    /// The job is over or given up.
+    JobOver,
+    /// The instance ended before the offer was delivered.
+    InstanceEnded,
+}
+
+/// Holds the forge's proof that a job runs on an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    /// Where.
+    pub instance: InstanceId,
+    /// Since when we know.
+    pub since: Timestamp,
+}
+
+/// Tells why a job was given up locally; an execution reopens it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Closure {
+    /// Queued for more than a day.
+    Stale,
+    /// Its workflow run is over.
+    RunOver,
+    /// The forge denied it twice while it answered for others of its repository.
+    NotFound,
+}
+
+/// Remembers what asking the forge about a job has brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// How often the forge answered.
+    pub times: u32,
+    /// When it last answered.
+    pub last_at: Option<Timestamp>,
+    /// How many 404s came in a row.
+    pub missing: u8,
+}

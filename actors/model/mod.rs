@@ -1,0 +1,32 @@
+//! The nouns shared by all. No actix, no async, no clock.
+
+mod event;
+mod exit;
+mod ids;
+mod instance;
+mod job;
+mod observation;
+mod pool;
+mod time;
+mod verdict;
+
+pub use event::{Event, Refusal, Subject, What};
+pub use exit::{ExitFacts, ExitRecord, Remains, Tail};
+pub use ids::{
+    ControllerId, DeliveryId, Epoch, ForgeId, Generation, HolderId, HostName, InstanceId, JobId,
+    MachineName, PoolId, ProviderId, Revision, RunnerId, RunnerName, Version, WriteId,
+};
+pub use instance::{
+    End, HeldOffer, Instance, JobOver, Petition, Reason, Registration, State, Warrant, WarrantKind,
+    Wish, WishRank,
+};
+pub use job::{
+    Asked, Closure, Conclusion, Execution, Job, JobFact, JobNotice, JobState, Offer, OfferEnd,
+    OfferStage, OpenOffer,
+};
+pub use observation::{
+    Began, JobReading, MachinePhase, MachineView, Observation, RunnerView, Sighting, Stamp, Worker,
+};
+pub use pool::{BadScope, Binding, Labels, MachineSpec, Place, Policy, PoolRow, PoolSpec, Scope};
+pub use time::{Timestamp, after, elapsed, is_due};
+pub use verdict::{Confidence, Fault, Findings, JobStanding, Verdict, VerdictClass};

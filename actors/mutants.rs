@@ -1,0 +1,69 @@
+//! Deliberate mistakes, to prove that the checkers can fail.
+//!
+//! Each is one of the ways real fleets went wrong. Without the `testing` feature the
+//! question is a constant `false` and the mistakes are not in the program.
+
+/// Names a deliberate mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mutant {
+    /// The reaper's finding is taken as a warrant.
+    ReaperDeletesDirectly,
+    /// The registry entry goes when deletion is asked for.
+    EntryRemovedEarly,
+    /// Rows in `deleting` get no owner at start.
+    DeletingSkippedAtStart,
+    /// A machine missing from a listing is taken as gone.
+    ListingProvesAbsence,
+    /// The completion of the offered job counts as the end of our runner's job.
+    CompletionByOfferedJob,
+    /// Requeue findings are applied whatever attempt they were about.
+    NoGenerationCheck,
+    /// The machine is deleted before its end is on record.
+    RecordAfterDelete,
+    /// A started runner is reaped because nobody claims it.
+    MissingClaimKills,
+    /// An unanswered create is repeated without a look.
+    CreateRepeated,
+    /// A slot is given back when deletion starts and again when it ends.
+    SlotFreedTwice,
+    /// A silent witness is read as "no job".
+    UnknownMeansIdle,
+    /// One absent read proves absence.
+    OneAbsenceProves,
+    /// The JIT config is handed out before the ledger acknowledged it.
+    JitBeforeAck,
+    /// An offer's end is not told to the instance and never checked.
+    ReservedForever,
+}
+
+#[cfg(feature = "testing")]
+mod chosen {
+    use std::cell::Cell;
+
+    use super::Mutant;
+
+    thread_local! {
+        static CHOSEN: Cell<Option<Mutant>> = const { Cell::new(None) };
+    }
+
+    /// Makes this thread's worlds commit the mistake.
+    pub fn choose(mutant: Option<Mutant>) {
+        CHOSEN.set(mutant);
+    }
+
+    /// Returns whether the mistake is to be made.
+    pub(crate) fn is(mutant: Mutant) -> bool {
+        CHOSEN.get() == Some(mutant)
+    }
+}
+
+#[cfg(feature = "testing")]
+pub use chosen::choose;
+#[cfg(feature = "testing")]
+pub(crate) use chosen::is;
+
+/// Returns that no mistake is to be made.
+#[cfg(not(feature = "testing"))]
+pub(crate) const fn is(_: Mutant) -> bool {
+    false
+}

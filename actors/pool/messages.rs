@@ -1,0 +1,107 @@
+//! What can be said to a pool.
+
+use std::sync::Arc;
+
+use crate::instance::{Consent, Permit, Retire};
+use crate::mail::Reply;
+use crate::model::{
+    HostName, InstanceId, MachineView, PoolSpec, Refusal, Registration, Revision, State, Timestamp,
+    WishRank,
+};
+
+/// A letter to a pool.
+#[derive(Debug)]
+pub enum ToPool {
+    /// One of its instances shows itself after a durable change.
+    Report(Report),
+    /// One of its instances is gone.
+    Died {
+        /// Which.
+        id: InstanceId,
+        /// Whether by a panic.
+        panicked: bool,
+    },
+    /// How much work waits for it.
+    Demand(Demand),
+    /// The reaper wants an instance gone; spends the pool's budget.
+    Retire {
+        /// Which.
+        id: InstanceId,
+        /// Why, and whom to answer.
+        ask: Retire,
+    },
+    /// A machine of ours has no record; the pool gives it an owner.
+    Adopt {
+        /// The machine.
+        view: MachineView,
+        /// What became of it.
+        reply: Reply<Result<InstanceId, Refusal>>,
+    },
+    /// The config changed.
+    Apply(Arc<PoolSpec>),
+    /// Let everyone go who is free, create nobody; or take that back.
+    Drain(bool),
+    /// Time to plan again.
+    Tick,
+    /// Its parent is gone or shuts down.
+    Halt,
+}
+
+/// Shows what a pool must know of one of its instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Who.
+    pub id: InstanceId,
+    /// Where it is in its life.
+    pub state: State,
+    /// Since when.
+    pub since: Timestamp,
+    /// The strongest wish it carries.
+    pub wish: Option<WishRank>,
+    /// Its shape.
+    pub revision: Revision,
+    /// Where its machine runs.
+    pub host: Option<HostName>,
+    /// Its registration, for label capacity.
+    pub registered: bool,
+    /// Whether it holds a place against `max`.
+    pub occupies: bool,
+    /// The permit it waits for.
+    pub wants: Option<Permit>,
+    /// Whether its machine was looked at since the owner started.
+    pub looked: bool,
+    /// Whether it is stuck.
+    pub stuck: bool,
+    /// How it ended, where that says something about the pool's health.
+    pub outcome: Option<Outcome>,
+}
+
+impl Report {
+    /// Returns whether the registration may exist.
+    pub(crate) fn is_registered(registration: &Registration) -> bool {
+        registration.may_exist()
+    }
+}
+
+/// Tells what an instance's life says about its pool's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It became ready.
+    Ready,
+    /// It never did: create or boot failed.
+    Failed,
+}
+
+/// Tells how much work waits for a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Jobs that want a runner of this pool and have no instance promised.
+    pub queued: u32,
+    /// Whether there is work that cannot be served now; worth exactly one instance.
+    pub blocked: bool,
+    /// When the oldest of them was queued.
+    pub oldest: Option<Timestamp>,
+}
+
+/// What a pool says about a wish it passed on; see [`Consent`].
+pub type RetireAnswer = Result<Consent, Refusal>;

@@ -1,0 +1,22 @@
+//! What the core asks of the world: traits and their errors, nothing else.
+//!
+//! Every port is split into *seeing* and *doing*. Reaper, requeue and HTTP are handed only
+//! the seeing halves, so "a reaper deleted a busy runner" does not compile.
+
+mod clock;
+mod forge;
+mod provider;
+mod store;
+
+pub use clock::{Chance, Clock, Errand, Spawner};
+pub use forge::{
+    Deregistered, Forge, ForgeError, Jit, MintError, MintOrder, Minted, Roster, RunnerRef, Seal,
+};
+pub use provider::{
+    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
+    ProviderError,
+};
+pub use store::{
+    Acceptance, Controller, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, Records,
+    SaveError, StoreError,
+};

@@ -1,0 +1,125 @@
+//! What makes machines. `Inventory` looks, `Provider` also acts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::Jit;
+use crate::model::{
+    MachineName, MachineSpec, MachineView, Observation, PoolSpec, Remains, Sighting, Stamp,
+};
+
+/// Looks at machines. Safe to hand to anyone.
+#[async_trait]
+pub trait Inventory: Send + Sync {
+    /// Lists the machines that carry our controller's stamp. Nominates, never proves absence.
+    async fn list(&self) -> Observation<Vec<MachineView>>;
+
+    /// Reads one machine directly.
+    async fn read(&self, machine: &MachineRef) -> Sighting<MachineView>;
+
+    /// Gathers what the machine left: exit facts and, if `want_tail`, the end of its log.
+    async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains;
+
+    /// Tells `sink` of changes as they happen, for as long as the process lives. A provider
+    /// that cannot watch does nothing; listings find out later.
+    fn watch(&self, sink: Arc<dyn MachineSink>) {
+        drop(sink);
+    }
+}
+
+/// Receives machines as a provider sees them change.
+pub trait MachineSink: Send + Sync {
+    /// A machine was seen like this.
+    fn seen(&self, view: MachineView);
+
+    /// A machine is no longer shown; direct reads must prove it.
+    fn missed(&self, machine: MachineName);
+}
+
+/// Makes and deletes machines. Only an instance's owner holds one.
+#[async_trait]
+pub trait Provider: Inventory {
+    /// Makes a machine under the order's name.
+    async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError>;
+
+    /// Deletes a machine. Safe to repeat.
+    async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError>;
+}
+
+/// Points at one machine: by name, and by the provider's id where it is known.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MachineRef {
+    /// Its name.
+    pub name: MachineName,
+    /// The provider's id; a delete must not hit a successor of the same name.
+    pub uid: Option<String>,
+}
+
+/// Orders a machine.
+#[derive(Clone, Debug)]
+pub struct CreateOrder {
+    /// The name it must get.
+    pub name: MachineName,
+    /// What is stamped on it.
+    pub stamp: Stamp,
+    /// What it should be like.
+    pub machine: MachineSpec,
+    /// The pool, for what a provider derives from it (labels, group, scope).
+    pub pool: Arc<PoolSpec>,
+    /// The JIT config, where the runner is registered before its machine is made.
+    pub jit: Option<Jit>,
+}
+
+/// Tells how hard a deletion may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grace {
+    /// The provider's usual grace period.
+    Usual,
+    /// None: forced by an operator, or the host is proven gone.
+    Zero,
+}
+
+/// Tells what a delete call brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// The provider took the order; a read must confirm it.
+    Accepted,
+    /// The provider does not know the machine.
+    NotFound,
+}
+
+/// Tells why a create call made no machine, or may have.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The provider vouches that nothing was made.
+    #[error("provider refused machine `{machine}` and made nothing: {why}")]
+    Refused {
+        /// Which machine.
+        machine: MachineName,
+        /// What it said.
+        why: String,
+    },
+    /// No answer, or one that proves nothing: the machine may exist now or later.
+    #[error("no usable answer about machine `{machine}`: {why}")]
+    Unanswered {
+        /// Which machine.
+        machine: MachineName,
+        /// What happened.
+        why: String,
+    },
+}
+
+/// Tells why a provider call failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ProviderError {
+    /// Worth repeating.
+    #[error("provider did not serve the call: {why}")]
+    Later {
+        /// When at the earliest, if it said.
+        after: Option<Duration>,
+        /// What happened.
+        why: String,
+    },
+}

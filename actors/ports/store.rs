@@ -1,0 +1,165 @@
+//! The records. `Records` reads; each owner has one small writing trait of its own.
+//!
+//! A save is one transaction: the row, checked by version and epoch, together with its
+//! events. A save that is repeated with the same write id counts as done.
+
+use async_trait::async_trait;
+
+use crate::model::{
+    ControllerId, DeliveryId, Epoch, Event, ExitRecord, HolderId, Instance, InstanceId, Job, JobId,
+    JobNotice, MachineName, PoolId, PoolRow, ProviderId, Subject, Timestamp, Version, WriteId,
+};
+
+/// Reads the records. Safe to hand to anyone.
+#[async_trait]
+pub trait Records: Send + Sync {
+    /// Returns who we are and every holder we ever had.
+    async fn controller(&self) -> Result<Controller, StoreError>;
+
+    /// Returns the pools as the fleet remembers them.
+    async fn pools(&self) -> Result<Vec<PoolRow>, StoreError>;
+
+    /// Returns every instance that is not `deleted`, of one pool or of all.
+    async fn live_instances(&self, pool: Option<&PoolId>) -> Result<Vec<Instance>, StoreError>;
+
+    /// Returns one instance, deleted or not.
+    async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, StoreError>;
+
+    /// Returns the live instance that owns a machine.
+    async fn owner_of(
+        &self,
+        provider: &ProviderId,
+        machine: &MachineName,
+    ) -> Result<Option<InstanceId>, StoreError>;
+
+    /// Returns the jobs that are neither over nor closed.
+    async fn open_jobs(&self) -> Result<Vec<Job>, StoreError>;
+
+    /// Returns one job, open or not.
+    async fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError>;
+
+    /// Returns the jobs the forge called completed, still remembered against late news.
+    async fn tombstones(&self) -> Result<Vec<(JobId, Timestamp)>, StoreError>;
+
+    /// Returns deliveries that were accepted and not yet handled, oldest first.
+    async fn unhandled(&self) -> Result<Vec<JobNotice>, StoreError>;
+
+    /// Returns a timeline in order.
+    async fn timeline(&self, of: &Subject) -> Result<Vec<Event>, StoreError>;
+
+    /// Returns the record of an end.
+    async fn exit(&self, id: &InstanceId) -> Result<Option<ExitRecord>, StoreError>;
+}
+
+/// Tells who we are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Controller {
+    /// This installation.
+    pub id: ControllerId,
+    /// The current tenure.
+    pub holder: HolderId,
+    /// Every tenure there ever was, the current one included.
+    pub holders: Vec<HolderId>,
+}
+
+/// Writes instance rows. Only an instance's owner holds one.
+#[async_trait]
+pub trait InstanceRows: Send + Sync {
+    /// Saves the row with its events and, if given, the record of its end.
+    async fn save(&self, save: InstanceSave) -> Result<(), SaveError>;
+}
+
+/// Holds one transaction of an instance.
+#[derive(Clone, Debug)]
+pub struct InstanceSave {
+    /// The row as it shall be; its version is the new one, its `write` marks this save.
+    pub row: Instance,
+    /// The version it replaces; zero inserts.
+    pub replaces: Version,
+    /// The tenure that writes.
+    pub epoch: Epoch,
+    /// New or repeated events.
+    pub events: Vec<Event>,
+    /// The record of the end.
+    pub exit: Option<ExitRecord>,
+}
+
+/// Writes job rows, offers and tombstones. Only the ledger holds one.
+#[async_trait]
+pub trait JobRows: Send + Sync {
+    /// Saves all of it or nothing.
+    async fn save(&self, save: JobSave) -> Result<(), SaveError>;
+}
+
+/// Holds one transaction of the ledger.
+#[derive(Clone, Debug, Default)]
+pub struct JobSave {
+    /// Rows as they shall be.
+    pub jobs: Vec<Job>,
+    /// Jobs that the forge called completed, with the moment we learned it.
+    pub tombstones: Vec<(JobId, Timestamp)>,
+    /// Deliveries that are dealt with by this.
+    pub handled: Vec<DeliveryId>,
+    /// New or repeated events.
+    pub events: Vec<Event>,
+    /// Tombstones older than this may go.
+    pub forget_before: Option<Timestamp>,
+    /// The tenure that writes.
+    pub epoch: Epoch,
+    /// Marks this save.
+    pub write: WriteId,
+}
+
+/// Writes pool rows. Only the fleet holds one.
+#[async_trait]
+pub trait PoolRows: Send + Sync {
+    /// Saves a pool's row with its events.
+    async fn save(&self, row: PoolRow, events: Vec<Event>, epoch: Epoch) -> Result<(), SaveError>;
+}
+
+/// Takes deliveries. Append-only, so the webhook listener may hold it.
+#[async_trait]
+pub trait Inbox: Send + Sync {
+    /// Makes a delivery durable; a known one changes nothing.
+    async fn accept(&self, id: DeliveryId, notice: JobNotice) -> Result<Acceptance, StoreError>;
+}
+
+/// Tells what became of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acceptance {
+    /// It is durable now.
+    New,
+    /// It was known already.
+    Known,
+}
+
+/// Tells why a read failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Worth repeating.
+    #[error("store did not answer: {0}")]
+    Unavailable(String),
+}
+
+/// Tells why a save did not count; named by what the writer does next.
+#[derive(Debug, thiserror::Error)]
+pub enum SaveError {
+    /// Repeat it, with the same write id, for ever.
+    #[error("store did not take the save: {0}")]
+    Retry(String),
+    /// Somebody else wrote the row: its writer is not its owner any more.
+    #[error("row of `{id}` is at another version than the writer believes")]
+    Conflict {
+        /// Which row.
+        id: String,
+    },
+    /// The machine belongs to another live row.
+    #[error("machine `{machine}` has an owner already")]
+    Owned {
+        /// Which machine.
+        machine: MachineName,
+    },
+    /// A newer tenure has begun: stop causing effects.
+    #[error("epoch {0} is over")]
+    Fenced(Epoch),
+}

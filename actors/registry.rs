@@ -1,0 +1,221 @@
+//! The board: every instance and pool as its owner last showed it, readable by anyone.
+//!
+//! Each entry is written by one owner and read without a message. The owner's `Drop`
+//! removes the entry only after `deleted`; otherwise it leaves it, marked ownerless, until
+//! the respawn takes it over, so a live row always has an entry. Claiming an entry is
+//! exclusive: there are never two owners of one instance in a process.
+//!
+//! No decision iterates the board: its order is random.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry as Place;
+use tokio::sync::broadcast;
+
+use crate::instance::ToInstance;
+use crate::mail::Inlet;
+use crate::model::{Event, Instance, InstanceId, MachineName, PoolId, State, Timestamp};
+
+/// How many events a slow reader may lag behind before it is told that it missed some.
+const FEED: usize = 4096;
+
+/// Holds the board and the feed of events.
+pub struct Registry {
+    instances: DashMap<InstanceId, Slot>,
+    pools: DashMap<PoolId, Arc<PoolView>>,
+    foreign: DashMap<MachineName, Timestamp>,
+    feed: broadcast::Sender<Arc<Event>>,
+    violations: AtomicU64,
+}
+
+struct Slot {
+    row: Option<Arc<Instance>>,
+    inlet: Option<Inlet<ToInstance>>,
+}
+
+/// Shows a pool as its supervisor last saw it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolView {
+    /// The pool.
+    pub id: PoolId,
+    /// How many instances are in each state.
+    pub states: BTreeMap<State, u32>,
+    /// How many jobs wait for it.
+    pub demand: u32,
+    /// How many instances it wants.
+    pub want: u32,
+    /// How many it may have.
+    pub max: u32,
+    /// Whether it drains.
+    pub draining: bool,
+    /// Whether creation is held after failures, and since when.
+    pub breaker: Option<Timestamp>,
+    /// Whether every row has been looked at since the start, so that it may create.
+    pub settled: bool,
+    /// How many are stuck.
+    pub stuck: u32,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self {
+            instances: DashMap::new(),
+            pools: DashMap::new(),
+            foreign: DashMap::new(),
+            feed: broadcast::channel(FEED).0,
+            violations: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Registry {
+    /// Claims the entry of an instance for its new owner; fails while another owner lives.
+    pub fn claim(
+        self: &Arc<Self>,
+        id: InstanceId,
+        inlet: Inlet<ToInstance>,
+    ) -> Result<Entry, Taken> {
+        match self.instances.entry(id.clone()) {
+            Place::Occupied(mut slot) => {
+                if slot.get().inlet.is_some() {
+                    return Err(Taken);
+                }
+                slot.get_mut().inlet = Some(inlet);
+            }
+            Place::Vacant(place) => {
+                place.insert(Slot { row: None, inlet: Some(inlet) });
+            }
+        }
+        Ok(Entry { registry: Arc::clone(self), id, finished: false })
+    }
+
+    /// Removes an ownerless entry that has no row; its parent has looked.
+    pub(crate) fn dismiss(&self, id: &InstanceId) {
+        self.instances.remove_if(id, |_, slot| slot.inlet.is_none());
+    }
+
+    /// Returns how to reach the owner of an instance.
+    pub(crate) fn inlet(&self, id: &InstanceId) -> Option<Inlet<ToInstance>> {
+        self.instances.get(id).and_then(|slot| slot.inlet.clone())
+    }
+
+    /// Returns an instance as its owner last showed it.
+    pub fn instance(&self, id: &InstanceId) -> Option<Arc<Instance>> {
+        self.instances.get(id).and_then(|slot| slot.row.clone())
+    }
+
+    /// Returns whether an entry exists, owned or not.
+    pub fn holds(&self, id: &InstanceId) -> bool {
+        self.instances.contains_key(id)
+    }
+
+    /// Returns whether an entry waits for a new owner.
+    pub fn is_ownerless(&self, id: &InstanceId) -> bool {
+        self.instances.get(id).is_some_and(|slot| slot.inlet.is_none())
+    }
+
+    /// Returns all instances, in the order of their names.
+    pub fn instances(&self) -> Vec<Arc<Instance>> {
+        let mut rows: Vec<_> =
+            self.instances.iter().filter_map(|slot| slot.row.clone()).collect();
+        rows.sort_by(|a, b| a.id.cmp(&b.id));
+        rows
+    }
+
+    /// Returns how many entries there are.
+    pub fn len(&self) -> usize {
+        self.instances.len()
+    }
+
+    /// Returns whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.instances.is_empty()
+    }
+
+    /// Shows a pool.
+    pub(crate) fn show_pool(&self, view: PoolView) {
+        self.pools.insert(view.id.clone(), Arc::new(view));
+    }
+
+    /// Takes a pool off the board.
+    pub(crate) fn drop_pool(&self, id: &PoolId) {
+        self.pools.remove(id);
+    }
+
+    /// Returns all pools, in the order of their names.
+    pub fn pools(&self) -> Vec<Arc<PoolView>> {
+        let mut views: Vec<_> = self.pools.iter().map(|view| Arc::clone(&view)).collect();
+        views.sort_by(|a, b| a.id.cmp(&b.id));
+        views
+    }
+
+    /// Notes a machine that carries our stamp and a holder we never had.
+    pub(crate) fn note_foreign(&self, machine: MachineName, now: Timestamp) {
+        self.foreign.entry(machine).or_insert(now);
+    }
+
+    /// Returns the foreign machines and when each was first seen.
+    pub fn foreign(&self) -> BTreeMap<MachineName, Timestamp> {
+        self.foreign.iter().map(|seen| (seen.key().clone(), *seen.value())).collect()
+    }
+
+    /// Tells everyone who follows the feed.
+    pub(crate) fn announce(&self, event: Event) {
+        // Nobody listening is fine.
+        drop(self.feed.send(Arc::new(event)));
+    }
+
+    /// Follows the feed from now on; a reader that lags is told.
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
+        self.feed.subscribe()
+    }
+
+    /// Counts a broken invariant.
+    pub(crate) fn count_violation(&self) {
+        self.violations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many invariants were found broken since the start; must read 0.
+    pub fn violations(&self) -> u64 {
+        self.violations.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells that another owner lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the instance has an owner")]
+pub struct Taken;
+
+/// The owner's hold on its entry.
+pub struct Entry {
+    registry: Arc<Registry>,
+    id: InstanceId,
+    finished: bool,
+}
+
+impl Entry {
+    /// Shows the row; call it after the row is durable.
+    pub(crate) fn show(&self, row: Arc<Instance>) {
+        if let Some(mut slot) = self.registry.instances.get_mut(&self.id) {
+            slot.row = Some(row);
+        }
+    }
+
+    /// Lets the entry go with its owner: `deleted` is durable, or nothing ever was.
+    pub(crate) fn finish(&mut self) {
+        self.finished = true;
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if self.finished {
+            self.registry.instances.remove(&self.id);
+        } else if let Some(mut slot) = self.registry.instances.get_mut(&self.id) {
+            slot.inlet = None;
+        }
+    }
+}

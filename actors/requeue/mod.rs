@@ -1,0 +1,5 @@
+//! Jobs nobody is serving.
+
+mod messages;
+
+pub use messages::ToRequeue;
