@@ -57,6 +57,9 @@ pub enum ToInstance {
     Wake,
     /// Its parent is gone or shuts down: stop, touch nothing.
     Halt,
+    /// Panic, to prove that it is survived.
+    #[cfg(feature = "testing")]
+    Panic,
 }
 
 /// A wish that an instance go.

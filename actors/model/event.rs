@@ -69,6 +69,8 @@ pub enum What {
         /// Why not.
         why: Refusal,
     },
+    /// The pool wants an instance.
+    Wanted,
     /// The machine was found without a record.
     Adopted {
         /// Its name at the provider.
@@ -242,6 +244,7 @@ impl fmt::Display for What {
                 who.as_ref().map_or(Ok(()), |who| write!(f, " by {who}"))
             }
             Self::Refused { ask, why } => write!(f, "refused {ask}: {why}"),
+            Self::Wanted => f.write_str("wanted by its pool"),
             Self::Adopted { machine } => write!(f, "adopted machine `{machine}`"),
             Self::Minted(name) => write!(f, "registered as `{name}`"),
             Self::MintFailed(why) => write!(f, "registration failed: {why}"),
@@ -256,8 +259,14 @@ impl fmt::Display for What {
             Self::Delivered(job) => write!(f, "may hand out the JIT config for job {job}"),
             Self::OfferEnded(job, why) => write!(f, "offer of job {job} ended: {why:?}"),
             Self::Executing(job) => write!(f, "job {job} runs here"),
-            Self::JobOver { job, names_us: true } => write!(f, "job {job} is over here"),
-            Self::JobOver { job, names_us: false } => write!(f, "job {job} is over"),
+            Self::JobOver {
+                job,
+                names_us: true,
+            } => write!(f, "job {job} is over here"),
+            Self::JobOver {
+                job,
+                names_us: false,
+            } => write!(f, "job {job} is over"),
             Self::Warranted { kind, evidence } => {
                 write!(f, "may be deleted ({kind}): {}", evidence.join("; "))
             }

@@ -29,4 +29,6 @@ pub use observation::{
 };
 pub use pool::{BadScope, Binding, Labels, MachineSpec, Place, Policy, PoolRow, PoolSpec, Scope};
 pub use time::{Timestamp, after, elapsed, is_due};
-pub use verdict::{Confidence, Fault, Findings, JobStanding, Verdict, VerdictClass};
+pub use verdict::{
+    Confidence, Fault, Findings, JobStanding, Verdict, VerdictClass, judge, needs_tail,
+};

@@ -177,3 +177,18 @@ pub struct Findings<'a> {
     /// Whether its runner was ever ready.
     pub was_ready: bool,
 }
+
+/// STUB until merged.
+pub fn judge(_: &Findings<'_>) -> Verdict {
+    Verdict {
+        class: VerdictClass::Unknown,
+        fault: Fault::Ostler,
+        confidence: Confidence::Low,
+        evidence: vec![],
+        advice: String::new(),
+    }
+}
+/// STUB until merged.
+pub fn needs_tail(_: Option<&End>, _: bool) -> bool {
+    true
+}
