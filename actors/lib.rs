@@ -3,6 +3,7 @@
 mod base;
 pub mod fleet;
 pub mod instance;
+pub mod invariants;
 pub mod jobs;
 pub mod mail;
 pub mod model;

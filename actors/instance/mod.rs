@@ -33,6 +33,7 @@ mod closing;
 mod creating;
 mod deleting;
 mod errands;
+mod explain;
 mod kit;
 mod lifecycle;
 mod messages;
@@ -46,6 +47,7 @@ mod vigil;
 
 pub(crate) use actor::{Birth, Child, Links, start};
 pub use answer::{Answer, Token};
+pub use explain::explain_instance;
 pub use kit::Kit;
 pub use lifecycle::is_stuck;
 pub use messages::{Consent, Dispatch, Permit, Retire, ToInstance};
