@@ -200,8 +200,11 @@ impl Turn<'_> {
         self.row.sealed_jit = None;
         self.row.job_over = Some(over);
         self.notes.vigil = super::notes::Vigil::default();
-        // It ran here, or was assigned here and cancelled: either way it may have begun.
-        self.work_proven("the forge says that its job is over");
+        // It ran here, or was assigned here and cancelled: either way something may have begun,
+        // unless the watch is over already: its registration is gone, nothing more can come.
+        if self.row.state != State::PendingDelete {
+            self.work_proven("the forge says that its job is over");
+        }
     }
 
     /// Goes by force: the only way from work to deletion without proof.

@@ -7,7 +7,7 @@ use super::call::{Call, CallKind};
 use super::notes::Closing;
 use super::turn::Turn;
 use crate::model::{
-    End, ExitRecord, Findings, JobFact, JobReading, JobStanding, Remains, Sighting, State, Tail,
+    ExitRecord, Findings, JobFact, JobReading, JobStanding, Remains, Sighting, State, Tail,
     Warrant, WarrantKind, What, WishRank, judge, needs_tail,
 };
 use crate::mutants::{self, Mutant};
@@ -40,7 +40,9 @@ impl Turn<'_> {
             return;
         };
         if closing.remains.is_none() && self.notes.cut_off.is_none() {
-            let want_tail = needs_tail(self.row.end.as_ref(), self.row.executing.is_some());
+            let standing = self.known_standing().unwrap_or(JobStanding::Running);
+            let want_tail =
+                needs_tail(self.row.end.as_ref(), Some(closing.warrant.kind), &standing);
             self.call(Call::Remains { want_tail });
             return;
         }
@@ -100,19 +102,15 @@ impl Turn<'_> {
     }
 
     fn record(&mut self, warrant: Warrant, remains: Remains, job: JobStanding) {
-        let mut remains = remains;
-        if remains.exit.is_none()
-            && let Some(End::Exited(exit)) = &self.row.end
-        {
-            remains.exit = Some(exit.clone());
-        }
-        let verdict = judge(&Findings {
+        let findings = Findings {
             end: self.row.end.as_ref(),
             warrant: warrant.kind,
             remains: &remains,
             job,
             was_ready: self.row.ready_at.is_some(),
-        });
+        };
+        let verdict = judge(&findings);
+        let exit = findings.exit();
         self.tell(What::Warranted {
             kind: warrant.kind,
             evidence: warrant.evidence.clone(),
@@ -124,7 +122,7 @@ impl Turn<'_> {
                 instance: self.row.id.clone(),
                 pool: self.row.pool.clone(),
                 job: self.row.executing.clone(),
-                exit: remains.exit,
+                exit,
                 tail: remains.tail,
                 warrant: warrant.kind,
                 verdict,

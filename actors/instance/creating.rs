@@ -63,7 +63,7 @@ impl Turn<'_> {
         }
         if let Some(minted) = minted {
             self.begin_create(Some(minted.jit));
-        } else if let Some(why) = refused {
+        } else if let (Some(why), None) = (refused, self.row.create_called_at) {
             self.not_created(&why);
         }
     }

@@ -18,6 +18,9 @@ impl Turn<'_> {
     pub(super) fn drive_pending_delete(&mut self) {
         if self.notes.may_delete {
             self.notes.may_delete = false;
+            // What was seen before is no confirmation of what begins here.
+            self.notes.absent_since = None;
+            self.notes.look_at = None;
             self.go(State::Deleting, "the pool permits it");
         }
     }
@@ -42,6 +45,9 @@ impl Turn<'_> {
 
     /// Takes the answer to a delete call.
     pub(super) fn take_deletion(&mut self, answer: Result<Deletion, ProviderError>) {
+        if self.row.state != State::Deleting {
+            return;
+        }
         let wait = backoff(
             Duration::from_secs(1),
             Duration::from_mins(5),

@@ -9,8 +9,9 @@ mod waiting;
 
 use std::time::Duration;
 
+use super::is_stuck;
 use crate::model::{
-    End, Event, Instance, Policy, Registration, State, Timestamp, What, WishRank, elapsed, is_due,
+    End, Event, Instance, Policy, Registration, State, Timestamp, What, WishRank, elapsed,
     signal_of,
 };
 
@@ -209,23 +210,9 @@ impl Story<'_> {
     }
 
     fn stuck(&self) -> Option<String> {
-        let row = self.row;
-        let counts = match row.state {
-            State::Creating | State::Retiring | State::Reserved | State::Deleting => true,
-            State::Busy => row.executing.is_none(),
-            State::PendingCreate
-            | State::Starting
-            | State::Idle
-            | State::Ended
-            | State::PendingDelete
-            | State::Deleted => false,
-        };
-        (counts && is_due(row.since, self.policy.stuck_after, self.now)).then(|| {
-            format!(
-                "Stuck: {} for more than {}.",
-                row.state,
-                span(self.policy.stuck_after)
-            )
+        is_stuck(self.row, self.policy, self.now).then(|| {
+            let patience = span(self.policy.stuck_after);
+            format!("Stuck: {} for more than {patience}.", self.row.state)
         })
     }
 

@@ -14,7 +14,7 @@ use super::vigil::Watch;
 use crate::mail::NoAnswer;
 use crate::model::{
     Began, Conclusion, End, Generation, Instance, JobOver, OfferEnd, Policy, Reason, Registration,
-    State, Timestamp, WarrantKind, What, WishRank, after, is_due,
+    State, Timestamp, WarrantKind, What, WishRank, Worker, after, is_due,
 };
 use crate::ports::{MintError, Minted};
 
@@ -175,7 +175,7 @@ impl Turn<'_> {
         if let Some(minted) = minted {
             self.row.sealed_jit = Some(self.seal.seal(&minted.jit));
             self.notes.ledger_at = Some(self.now);
-        } else if refused && let Some(held) = self.row.offer.take() {
+        } else if refused && let Some(held) = self.row.offer.take_if(|held| !held.delivered) {
             self.tell(What::OfferEnded(held.job.clone(), OfferEnd::Refused));
             self.returned_offer = Some(held);
             self.go(State::Idle, "the forge would not register it");
@@ -246,9 +246,10 @@ impl Turn<'_> {
     /// `retiring`, with the full hold and look, when the witness says no worker or a repeated
     /// deregistration is accepted.
     fn drive_unknown_work(&mut self) {
+        // Only who was to go anyway is deregistered again, and never under a worker's hands.
+        let asked = self.row.wish.is_some() && self.notes.worker != Some(Worker::Present);
         let had_registration = self.row.registration.may_exist();
-        let gone = self.drive_removal(Proof::Twice);
-        if gone && had_registration {
+        if asked && had_registration && self.drive_removal(Proof::Twice) {
             self.spent("its registration could be removed");
             return;
         }

@@ -34,6 +34,8 @@ mod creating;
 mod deleting;
 mod errands;
 mod explain;
+#[cfg(test)]
+mod fixtures;
 mod kit;
 mod lifecycle;
 mod messages;
@@ -42,6 +44,10 @@ mod registering;
 mod report;
 mod sightings;
 mod step;
+#[cfg(test)]
+mod table;
+#[cfg(test)]
+mod walks;
 mod turn;
 mod vigil;
 

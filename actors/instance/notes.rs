@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::answer::Token;
 use super::call::CallKind;
-use crate::model::{Began, Event, JobStanding, Remains, Timestamp, Warrant};
+use crate::model::{Began, Event, JobStanding, Remains, Timestamp, Warrant, Worker};
 
 /// Holds an owner's volatile memory.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,8 @@ pub struct Notes {
     pub(super) leaving: bool,
     /// Whether the machine's runner ever started, as last seen.
     pub(super) began: Option<Began>,
+    /// What the machine's witness said last.
+    pub(super) worker: Option<Worker>,
     /// The doubt last told about.
     pub(super) doubt: Option<String>,
     /// The registration's affairs.

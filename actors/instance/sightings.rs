@@ -44,9 +44,18 @@ impl Turn<'_> {
 
     /// Takes what a machine looks like, from a direct read, a watch or a listing.
     pub(super) fn take_view(&mut self, view: &MachineView) {
-        if self.row.state >= State::Ended && self.row.state != State::PendingDelete {
-            return;
+        match self.row.state {
+            // Nothing was asked for yet, or everything is decided.
+            State::PendingCreate | State::Ended | State::Deleting | State::Deleted => return,
+            State::Creating
+            | State::Starting
+            | State::Idle
+            | State::Reserved
+            | State::Busy
+            | State::Retiring
+            | State::PendingDelete => {}
         }
+        self.row.create_called_at.get_or_insert(self.now);
         if self.row.seen_at.is_none() {
             self.row.seen_at = Some(self.now);
         }
@@ -57,6 +66,7 @@ impl Turn<'_> {
             self.row.host.clone_from(&view.host);
         }
         self.notes.began = Some(view.began);
+        self.notes.worker = Some(view.worker);
         self.row.once_started |= view.began == Began::Yes || view.worker == Worker::Present;
         if view.ready && self.row.ready_at.is_none() {
             self.row.ready_at = Some(self.now);

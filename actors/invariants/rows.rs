@@ -74,16 +74,6 @@ fn check_succession(inquest: &mut Inquest<'_>, before: &Instance, after: &Instan
     });
     check_memory(inquest, before, after);
     check_offer(inquest, before, after);
-    let another_job = before.state == State::Busy
-        && after.state == State::Busy
-        && before.executing.is_some()
-        && before.executing != after.executing;
-    inquest.demand(!another_job || before.job_over.is_some(), 9, || {
-        format!(
-            "runs {:?} while {:?} was not over",
-            after.executing, before.executing
-        )
-    });
 }
 
 /// Checks that what was once proven stays proven.

@@ -63,6 +63,9 @@ pub enum ToLedger {
     Tick,
     /// Its parent is gone or shuts down.
     Halt,
+    /// Panic, to prove that it is survived.
+    #[cfg(feature = "testing")]
+    Panic,
 }
 
 /// Tells whether a pool takes more work now.

@@ -41,10 +41,17 @@ pub enum ToPool {
     Apply(Arc<PoolSpec>),
     /// Let everyone go who is free, create nobody; or take that back.
     Drain(bool),
+    /// The pool is no longer in the config: drain until nobody is left, then say so.
+    Remove,
+    /// Create nobody any more; the process shuts down.
+    Quiesce,
     /// Time to plan again.
     Tick,
     /// Its parent is gone or shuts down.
     Halt,
+    /// Panic, to prove that it is survived.
+    #[cfg(feature = "testing")]
+    Panic,
 }
 
 /// Shows what a pool must know of one of its instances.
