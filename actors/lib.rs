@@ -3,6 +3,7 @@
 mod base;
 pub mod fleet;
 pub mod instance;
+pub mod intake;
 pub mod invariants;
 pub mod jobs;
 pub mod mail;
@@ -10,6 +11,7 @@ pub mod model;
 pub mod mutants;
 pub mod pool;
 pub mod ports;
+mod reaper;
 pub mod registry;
 pub mod requeue;
 pub mod settings;

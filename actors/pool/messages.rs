@@ -56,6 +56,7 @@ pub enum ToPool {
 
 /// Shows what a pool must know of one of its instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not exclude each other")]
 pub struct Report {
     /// Who.
     pub id: InstanceId,
