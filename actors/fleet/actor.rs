@@ -453,7 +453,17 @@ impl Fleet {
         ctx.run_later(wait, move |act, _| {
             act.start_part(part);
             act.tell_who_is_here();
+            if part == Part::Ledger {
+                act.introduce_all();
+            }
         });
+    }
+
+    /// Lets everyone say again what the new ledger does not know.
+    fn introduce_all(&self) {
+        for pool in self.pools.values() {
+            let _: Result<(), _> = pool.office.tell(ToPool::Introduce);
+        }
     }
 
     fn note_death(&mut self, name: &str) -> Duration {

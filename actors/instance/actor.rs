@@ -170,7 +170,10 @@ impl Handler<Letter<ToInstance>> for InstanceActor {
                 self.links.spec = spec;
                 (Input::Wake, Respond::Nobody)
             }
-            ToInstance::Wake => (Input::Wake, Respond::Nobody),
+            ToInstance::Introduce => {
+                self.told = Told::default();
+                (Input::Wake, Respond::Nobody)
+            }
             ToInstance::Halt => {
                 ctx.stop();
                 return;

@@ -53,8 +53,8 @@ pub enum ToInstance {
     Poll(Reply<Dispatch>),
     /// The pool was edited.
     Spec(Arc<PoolSpec>),
-    /// Its own alarm rang.
-    Wake,
+    /// The ledger is new: say everything to it again.
+    Introduce,
     /// Its parent is gone or shuts down: stop, touch nothing.
     Halt,
     /// Panic, to prove that it is survived.

@@ -80,6 +80,7 @@ struct PoolSupervisor {
     hire: Hire,
     removed: bool,
     drained: bool,
+    quiet: bool,
     demand: Demand,
     standing: Standing,
     pace: Pace,
@@ -121,6 +122,7 @@ impl PoolSupervisor {
             hire,
             removed,
             drained: row.drained,
+            quiet: false,
             demand: Demand::default(),
             standing: Standing::default(),
             pace: Pace::new(breaker),
@@ -168,12 +170,16 @@ impl Handler<Letter<ToPool>> for PoolSupervisor {
                 self.drained = drained;
                 self.plan_soon(ctx);
             }
-            ToPool::Tick => {
-                // Whoever lost what it was told (a new ledger) hears it again.
-                self.shown.accepts = None;
+            ToPool::Remove => {
+                self.removed = true;
                 self.plan_soon(ctx);
             }
+            ToPool::Quiesce => self.quiet = true,
+            ToPool::Introduce => self.introduce(ctx),
             ToPool::Halt => ctx.stop(),
+            #[cfg(feature = "testing")]
+            #[expect(clippy::panic, reason = "the simulation proves that a panic is survived")]
+            ToPool::Panic => panic!("told to panic"),
         }
     }
 }
@@ -347,6 +353,15 @@ impl PoolSupervisor {
         }));
     }
 
+    /// Says everything again to a ledger that has just begun, and lets everyone do so.
+    fn introduce(&mut self, ctx: &mut Context<Self>) {
+        self.shown.accepts = None;
+        for child in self.children.values() {
+            let _ = child.inlet.tell(ToInstance::Introduce);
+        }
+        self.plan_soon(ctx);
+    }
+
     fn apply(&mut self, spec: Arc<PoolSpec>, ctx: &mut Context<Self>) {
         if spec.revision != self.links.spec.revision {
             self.pace.breaker = Breaker::default();
@@ -410,7 +425,7 @@ impl PoolSupervisor {
                 deletes -= 1;
             }
         }
-        if self.draining() || !self.standing.is_settled() {
+        if self.quiet || self.draining() || !self.standing.is_settled() {
             return 0;
         }
         let mut starts = queue.free_starts.min(self.pace.breaker.admits(now));

@@ -45,8 +45,8 @@ pub enum ToPool {
     Remove,
     /// Create nobody any more; the process shuts down.
     Quiesce,
-    /// Time to plan again.
-    Tick,
+    /// The ledger is new: say everything to it again.
+    Introduce,
     /// Its parent is gone or shuts down.
     Halt,
     /// Panic, to prove that it is survived.
