@@ -1,0 +1,24 @@
+//! A world for the real actors to live in: one seed, virtual time, and lies on purpose.
+
+pub mod contract;
+
+mod clock;
+mod dice;
+mod faults;
+mod happening;
+mod observed;
+mod outside;
+mod script;
+mod store;
+mod trace;
+
+pub use clock::{Moment, SimChance, SimClock, SimSeal, SimSpawner, date, in_virtual_time, millis};
+pub use dice::{Dice, Rate};
+pub use faults::{
+    Faults, ForgeFaults, MachineFaults, PeopleFaults, ProviderFaults, StoreFaults, Weather,
+};
+pub use observed::{DeleteCalled, Observed, Refused, Seen};
+pub use outside::{Outside, Shared};
+pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point, Script};
+pub use store::{Shelf, SimStore};
+pub use trace::Trace;
