@@ -150,6 +150,8 @@ pub struct ProviderFaults {
     pub watch_lost: Rate,
     /// A change is told late.
     pub watch_late: Rate,
+    /// The answer to a machine that asks for work is lost.
+    pub dispatch_lost: Rate,
     /// A call is slow.
     pub slow: Rate,
 }
@@ -327,6 +329,7 @@ impl ProviderFaults {
             remains_fail: up_to(dice, 1500),
             watch_lost: up_to(dice, 5000),
             watch_late: up_to(dice, 2000),
+            dispatch_lost: up_to(dice, 2000),
             slow: 0,
         }
     }

@@ -14,12 +14,15 @@ use std::time::Duration;
 use super::clock::{Moment, SimClock, date};
 use super::dice::{Dice, Rate};
 use super::faults::Faults;
+use super::forge::Hub;
 use super::happening::Happening;
 use super::observed::{Observed, Seen};
+use super::provider::Yard;
 use super::script::Script;
 use super::store::Shelf;
 use super::trace::Trace;
-use crate::model::Timestamp;
+use super::world::Workload;
+use crate::model::{ForgeId, PoolSpec, Timestamp};
 
 /// The truth behind its lock.
 pub struct Shared(Mutex<Outside>);
@@ -38,8 +41,18 @@ pub struct Outside {
     pub trace: Trace,
     /// The durable records.
     pub shelf: Shelf,
+    /// The forge.
+    pub hub: Hub,
+    /// The providers.
+    pub yard: Yard,
+    /// How many hosts each provider has.
+    pub hosts: u64,
     /// What a scenario has planned.
     pub script: Script,
+    /// The pools, as far as jobs are drawn for them.
+    pub pools: Vec<Arc<PoolSpec>>,
+    /// The jobs that are still to come.
+    pub workload: Workload,
     pub(super) dice: Dice,
     pub(super) chance: Dice,
     pub(super) observed: Vec<Observed>,
@@ -60,7 +73,12 @@ impl Outside {
             injected: BTreeMap::new(),
             trace: Trace::default(),
             shelf: Shelf::new(seed),
+            hub: Hub::new(ForgeId::new("github")),
+            yard: Yard::default(),
+            hosts: 4,
             script: Script::default(),
+            pools: Vec::new(),
+            workload: Workload::none(),
             dice: Dice::new(seed, 1),
             chance: Dice::new(seed, 2),
             observed: Vec::new(),
@@ -130,6 +148,11 @@ impl Outside {
             return None;
         }
         self.queue.pop_first().map(|(_, what)| what)
+    }
+
+    /// Forgets what was to happen.
+    pub(super) fn forget(&mut self, is_it: impl Fn(&Happening) -> bool) {
+        self.queue.retain(|_, what| !is_it(what));
     }
 
     /// Returns how much is still to happen.

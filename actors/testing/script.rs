@@ -238,6 +238,11 @@ impl Script {
         self.is_due(Point::After)
     }
 
+    /// Returns whether a machine is kept free for a job of `pairs`.
+    pub(super) fn is_reserved(&self, machine: Option<&MachineName>) -> bool {
+        machine.is_some_and(|name| self.pairs.iter().any(|(_, paired)| paired == name))
+    }
+
     pub(super) fn fails_save(&mut self) -> bool {
         spend(&mut self.failing_saves)
     }

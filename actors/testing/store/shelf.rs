@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::model::{
     ControllerId, DeliveryId, Epoch, Event, ExitRecord, HolderId, Instance, InstanceId, Job, JobId,
-    JobNotice, MachineName, PoolId, PoolRow, ProviderId, State, Subject, Timestamp, WriteId,
+    JobNotice, MachineName, OfferStage, PoolId, PoolRow, ProviderId, State, Subject, Timestamp, WriteId,
 };
 use crate::ports::{Acceptance, Controller, InstanceSave, JobSave, SaveError};
 use crate::testing::observed::{Refused, Seen};
@@ -27,6 +27,8 @@ pub struct Shelf {
     pub(super) unhandled: BTreeMap<u64, (DeliveryId, JobNotice)>,
     pub(super) timelines: BTreeMap<Subject, BTreeMap<u32, Event>>,
     ledger_writes: BTreeSet<WriteId>,
+    delivered: BTreeSet<InstanceId>,
+    lifetimes: u64,
     saves: u64,
 }
 
@@ -49,6 +51,8 @@ impl Shelf {
             unhandled: BTreeMap::new(),
             timelines: BTreeMap::new(),
             ledger_writes: BTreeSet::new(),
+            delivered: BTreeSet::new(),
+            lifetimes: 0,
             saves: 0,
         }
     }
@@ -131,6 +135,16 @@ impl Shelf {
         self.timelines.get(of).into_iter().flat_map(BTreeMap::values)
     }
 
+    /// Returns how many instances came to their end.
+    pub fn lifetimes(&self) -> u64 {
+        self.lifetimes
+    }
+
+    /// Returns whether an offer to an instance was ever durably delivered.
+    pub fn was_delivered(&self, id: &InstanceId) -> bool {
+        self.delivered.contains(id)
+    }
+
     /// Returns how many saves were committed or refused.
     pub fn saves(&self) -> u64 {
         self.saves
@@ -170,6 +184,7 @@ impl Shelf {
             }
             Some(_) | None => {}
         }
+        let before_lived = self.live.contains(&row.id);
         let with_exit = save.exit.is_some();
         if let Some(exit) = save.exit {
             self.exits.insert(row.id.clone(), exit);
@@ -179,6 +194,7 @@ impl Shelf {
             self.live.insert(row.id.clone());
         } else {
             self.live.remove(&row.id);
+            self.lifetimes += u64::from(before_lived);
         }
         let after = Arc::new(row);
         let before = self.rows.insert(after.id.clone(), Arc::clone(&after));
@@ -200,6 +216,9 @@ impl Shelf {
                 self.open.insert(job.id.clone());
             } else {
                 self.open.remove(&job.id);
+            }
+            if let Some(open) = job.open_offer().filter(|it| it.stage == OfferStage::Delivered) {
+                self.delivered.insert(open.instance.clone());
             }
             let after = Arc::new(job);
             let before = self.jobs.insert(after.id.clone(), Arc::clone(&after));
