@@ -16,5 +16,7 @@ pub mod registry;
 pub mod requeue;
 pub mod settings;
 mod supervise;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use base::Base;

@@ -1,0 +1,154 @@
+//! Rows to try a store with.
+
+use crate::model::{
+    Asked, Binding, Conclusion, Confidence, DeliveryId, Epoch, Event, ExitRecord, Fault, ForgeId,
+    Generation, Instance, InstanceId, Job, JobFact, JobId, JobNotice, Labels, MachineName, Offer,
+    Place, PoolId, ProviderId, Registration, Revision, Scope, State, Subject, Tail, Timestamp,
+    Verdict, VerdictClass, Version, WarrantKind, What, WriteId,
+};
+use crate::ports::InstanceSave;
+
+/// Returns the date so many seconds after the epoch.
+pub fn stamp(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX)
+}
+
+/// Returns a fresh row.
+pub fn instance(id: &str) -> Instance {
+    Instance {
+        id: InstanceId::new(id),
+        pool: PoolId::new("linux"),
+        provider: ProviderId::new("k8s"),
+        forge: ForgeId::new("github"),
+        scope: Scope::Organization("acme".into()),
+        binding: Binding::Early,
+        revision: Revision::new("r1"),
+        machine: MachineName::new(id),
+        uid: None,
+        host: None,
+        state: State::PendingCreate,
+        since: stamp(1),
+        created_at: stamp(1),
+        version: Version(1),
+        write: WriteId(17),
+        events: 0,
+        wish: None,
+        create_called_at: None,
+        seen_at: None,
+        ready_at: None,
+        once_started: false,
+        mints: 0,
+        registration: Registration::None,
+        sealed_jit: None,
+        offer: None,
+        executing: None,
+        job_over: None,
+        end: None,
+        warrant: None,
+        verdict: None,
+        machine_gone_at: None,
+        adopted: false,
+    }
+}
+
+/// Returns the save that makes this row follow the version before it.
+pub fn saved(row: &Instance, epoch: Epoch) -> InstanceSave {
+    InstanceSave {
+        row: row.clone(),
+        replaces: Version(row.version.0 - 1),
+        epoch,
+        events: Vec::new(),
+        exit: None,
+    }
+}
+
+/// Returns the record of an end.
+pub fn exit_record(row: &Instance) -> ExitRecord {
+    ExitRecord {
+        instance: row.id.clone(),
+        pool: row.pool.clone(),
+        job: None,
+        exit: None,
+        tail: Tail::Captured("last words".into()),
+        warrant: WarrantKind::OwnEnd,
+        verdict: Verdict {
+            class: VerdictClass::Vanished,
+            fault: Fault::Host,
+            confidence: Confidence::Low,
+            evidence: vec!["gone".into()],
+            advice: String::new(),
+        },
+        at: stamp(9),
+    }
+}
+
+/// Returns an entry of a timeline.
+pub fn event(subject: &Subject, seq: u32, count: u32) -> Event {
+    Event {
+        subject: subject.clone(),
+        seq,
+        at: stamp(1),
+        last_at: stamp(2),
+        count,
+        what: What::Stuck,
+    }
+}
+
+/// Returns the name of a job.
+pub fn job_id(number: u64) -> JobId {
+    JobId { forge: ForgeId::new("github"), number }
+}
+
+/// Returns a queued job.
+pub fn job(number: u64) -> Job {
+    Job {
+        id: job_id(number),
+        place: place(),
+        run: number,
+        name: "build".into(),
+        url: String::new(),
+        labels: Labels::from_iter(["linux"]),
+        fact: JobFact::Queued,
+        pool: None,
+        offer: Offer::None,
+        generation: Generation(0),
+        execution: None,
+        closed: None,
+        queued_at: stamp(1),
+        heard_at: stamp(2),
+        over_at: None,
+        asked: Asked::default(),
+    }
+}
+
+/// Returns the job, completed.
+pub(super) fn completed(mut job: Job) -> Job {
+    job.fact = JobFact::Completed(Conclusion::Success);
+    job.over_at = Some(stamp(3));
+    job
+}
+
+/// Returns news of a queued job.
+pub fn notice(number: u64) -> JobNotice {
+    JobNotice {
+        id: job_id(number),
+        place: place(),
+        run: number,
+        name: "build".into(),
+        url: String::new(),
+        labels: Labels::from_iter(["linux"]),
+        fact: JobFact::Queued,
+        runner: None,
+        queued_at: stamp(1),
+        delivery: None,
+    }
+}
+
+/// Returns the name of a delivery.
+pub fn delivery(text: &str) -> DeliveryId {
+    DeliveryId::new(text)
+}
+
+fn place() -> Place {
+    Place { owner: "acme".into(), repository: "web".into(), enterprise: None }
+}

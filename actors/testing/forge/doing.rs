@@ -1,0 +1,204 @@
+//! Registering and removing runners.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::SimForge;
+use crate::model::{RunnerId, Scope};
+use crate::ports::{Deregistered, Forge, ForgeError, Jit, MintError, MintOrder, Minted};
+use crate::testing::happening::Happening;
+use crate::testing::observed::Seen;
+use crate::testing::outside::{Outside, pause};
+use crate::testing::script::MintPlan;
+
+/// How long a registration without a connection is kept.
+const DAY: u64 = 24 * 3_600_000;
+
+#[async_trait]
+impl Forge for SimForge {
+    async fn mint(&self, order: MintOrder) -> Result<Minted, MintError> {
+        let (wait, answer) = self.0.call(|outside| outside.mint(order)).await;
+        pause(wait).await;
+        self.0.call(|_| ()).await;
+        answer
+    }
+
+    async fn deregister(&self, _: &Scope, id: RunnerId) -> Result<Deregistered, ForgeError> {
+        let (wait, answer) = self.0.call(|outside| outside.deregister(id)).await;
+        pause(wait).await;
+        self.0.call(|_| ()).await;
+        answer
+    }
+}
+
+impl Outside {
+    fn mint(&mut self, order: MintOrder) -> (u64, Result<Minted, MintError>) {
+        let wait = self.forge_wait();
+        if let Some(after) = self.over_budget(1) {
+            let why = "rate limit".into();
+            return (wait, Err(MintError::Later { after: Some(after), why }));
+        }
+        let plan = self.mint_plan();
+        match plan {
+            MintPlan::Later => {
+                let why = "502".into();
+                return (wait, Err(MintError::Later { after: None, why }));
+            }
+            MintPlan::Refused => {
+                return (wait, Err(MintError::Refused { why: "403".into() }));
+            }
+            MintPlan::Vain => {
+                return (30_000, Err(MintError::Unanswered { why: "timeout".into() }));
+            }
+            MintPlan::Good | MintPlan::Lost => {}
+        }
+        let taken = self.hub.runner_named(&order.name).is_some_and(|runner| runner.registered);
+        if taken {
+            self.note("name taken", order.name.as_str(), 0);
+            self.observe(Seen::NameTaken(order.name.clone()));
+            return (wait, Err(MintError::Taken(order.name)));
+        }
+        let now = self.now();
+        let id = self.hub.register(order.name.clone(), order.scope, order.labels, now);
+        self.later(DAY, Happening::Fade(id));
+        self.note("minted", order.name.as_str(), id.0);
+        self.observe(Seen::Minted { name: order.name, id });
+        let rate = self.faults.store.crash_effect;
+        self.may_crash(rate, "crash after a mint");
+        if plan == MintPlan::Lost {
+            return (30_000, Err(MintError::Unanswered { why: "timeout".into() }));
+        }
+        (wait, Ok(Minted { id, jit: Jit::new(format!("jit:{id}")) }))
+    }
+
+    fn mint_plan(&mut self) -> MintPlan {
+        if let Some(plan) = self.script.mints.pop_front() {
+            return plan;
+        }
+        if self.strikes(self.faults.forge.mint_lost, "mint answer lost") {
+            MintPlan::Lost
+        } else if self.strikes(self.faults.forge.mint_vain, "mint in vain") {
+            MintPlan::Vain
+        } else if self.strikes(self.faults.forge.mint_later, "mint put off") {
+            MintPlan::Later
+        } else if self.strikes(self.faults.forge.mint_refused, "mint refused") {
+            MintPlan::Refused
+        } else {
+            MintPlan::Good
+        }
+    }
+
+    fn deregister(&mut self, id: RunnerId) -> (u64, Result<Deregistered, ForgeError>) {
+        let wait = self.forge_wait();
+        if let Some(after) = self.over_budget(1) {
+            let why = "rate limit".into();
+            return (wait, Err(ForgeError::Later { after: Some(after), why }));
+        }
+        if self.strikes(self.faults.forge.deregister_fails, "deregister fails") {
+            return (wait, Err(ForgeError::Later { after: None, why: "502".into() }));
+        }
+        let (working, assigned) = self.work_at(id);
+        let name = self.hub.runners.get(&id).map(|runner| runner.name.clone());
+        let answer = self.remove_registration(id, working.or(assigned).is_some());
+        self.note("deregister", name.as_ref().map_or("?", |name| name.as_str()), id.0);
+        self.observe(Seen::Deregister { name, working, assigned, answer: Some(answer) });
+        let rate = self.faults.store.crash_effect;
+        self.may_crash(rate, "crash after a deregistration");
+        if self.strikes(self.faults.forge.deregister_lost, "deregister answer lost") {
+            return (10_000, Err(ForgeError::Later { after: None, why: "timeout".into() }));
+        }
+        (wait, Ok(answer))
+    }
+
+    fn remove_registration(&mut self, id: RunnerId, has_job: bool) -> Deregistered {
+        let now = self.now();
+        let Some(runner) = self.hub.runners.get(&id).filter(|runner| runner.registered) else {
+            return Deregistered::NotFound;
+        };
+        let (name, lied, lied_422) = (runner.name.clone(), runner.lied, runner.lied_422);
+        let machine = runner.machine;
+        let hidden = self.script.hidden_runners.remove(&name);
+        let rate = self.faults.forge.deregister_false_404;
+        if hidden || (!lied && self.strikes(rate, "false 404 on removal")) {
+            self.set_lied(id, true);
+            return Deregistered::NotFound;
+        }
+        self.set_lied(id, false);
+        if has_job {
+            let scripted = self.script.nasty.remove(&name);
+            if scripted || self.strikes(self.faults.forge.nasty, "nasty removal") {
+                self.hub.unregister(id, now);
+                return Deregistered::Removed;
+            }
+            return Deregistered::Working;
+        }
+        let rate = self.faults.forge.lie422;
+        if self.script.lies_422(&name) || (lied_422 < 2 && self.strikes(rate, "lying 422")) {
+            if let Some(runner) = self.hub.runners.get_mut(&id) {
+                runner.lied_422 += 1;
+            }
+            return Deregistered::Working;
+        }
+        self.hub.unregister(id, now);
+        if let Some(machine) = machine {
+            let wait = self.dice.between(500, 40_000);
+            self.later(wait, Happening::Dismissed(machine));
+        }
+        Deregistered::Removed
+    }
+
+    /// Returns the job that runs at a runner, and the one that is only assigned to it.
+    pub(in crate::testing) fn work_at(&self, id: RunnerId) -> (Option<u64>, Option<u64>) {
+        let job = self.hub.runners.get(&id).and_then(|runner| runner.job);
+        match job {
+            Some(number) if self.hub.running.contains(&number) => (Some(number), None),
+            assigned => (None, assigned),
+        }
+    }
+
+    pub(super) fn set_lied(&mut self, id: RunnerId, lied: bool) {
+        if let Some(runner) = self.hub.runners.get_mut(&id) {
+            runner.lied = lied;
+        }
+    }
+
+    /// Forgets a registration that was not connected for a day.
+    pub(in crate::testing) fn fade(&mut self, id: RunnerId) {
+        let now = self.now();
+        let Some(runner) = self.hub.runners.get(&id) else { return };
+        if runner.online || runner.job.is_some() {
+            self.later(DAY, Happening::Fade(id));
+        } else {
+            self.note("faded", runner.name.clone().as_str(), id.0);
+            self.hub.unregister(id, now);
+        }
+    }
+
+    /// Returns how long a call of the forge takes.
+    pub(super) fn forge_wait(&mut self) -> u64 {
+        if self.dice.hits(self.faults.forge.slow) {
+            return self.dice.between(1_000, 25_000);
+        }
+        self.dice.skewed(1, 400)
+    }
+
+    /// Spends points; returns how long to wait when there are none left.
+    pub(super) fn over_budget(&mut self, cost: u32) -> Option<Duration> {
+        let points = self.faults.forge.points;
+        if points == 0 {
+            return None;
+        }
+        let now = self.now();
+        let minute = now / 60_000;
+        if self.hub.spent.0 != minute {
+            self.hub.spent = (minute, 0);
+        }
+        self.hub.spent.1 += cost;
+        if self.hub.spent.1 <= points {
+            return None;
+        }
+        self.count("out of points");
+        Some(Duration::from_millis((minute + 1) * 60_000 - now))
+    }
+}

@@ -1,0 +1,30 @@
+//! A forge that assigns by label like the real one, and is as unreliable.
+//!
+//! Any matching queued job goes to any matching idle runner: the runner made for A routinely
+//! runs B. An assignment that nobody picks up within a minute lapses without a word. News
+//! of jobs goes out as webhooks, which are lost, doubled, late and out of order.
+
+mod assign;
+mod doing;
+mod hooks;
+mod hub;
+mod seeing;
+mod work;
+
+pub(super) use hooks::Delivery;
+pub use hub::{Hub, JobStage, SimJob, SimRunner};
+
+use std::sync::Arc;
+
+use super::outside::Shared;
+
+/// Serves the forge from the truth, with lies.
+#[derive(Clone)]
+pub struct SimForge(Arc<Shared>);
+
+impl SimForge {
+    /// Makes a handle onto the forge.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+}

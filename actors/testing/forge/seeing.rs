@@ -1,0 +1,191 @@
+//! Looking at runners and jobs: stale, partial, failing, and wrong about absence at most
+//! once running.
+
+use async_trait::async_trait;
+
+use super::{JobStage, SimForge};
+use crate::model::{
+    JobFact, JobId, JobNotice, JobReading, Observation, Place, RunnerView, Scope, Sighting,
+};
+use crate::ports::{Roster, RunnerRef};
+use crate::testing::outside::{Outside, pause};
+
+/// How long a lagging listing lags.
+const LAG: u64 = 60_000;
+
+impl SimForge {
+    /// Looks once, somewhere between the question and the answer.
+    async fn look<R: Send>(&self, see: impl FnOnce(&mut Outside) -> R + Send) -> R {
+        let (before, after) = self
+            .0
+            .call(|outside| {
+                let wait = outside.forge_wait();
+                if outside.dice.hits(5_000) { (wait, 0) } else { (0, wait) }
+            })
+            .await;
+        pause(before).await;
+        let seen = self.0.call(see).await;
+        pause(after).await;
+        self.0.call(|_| ()).await;
+        seen
+    }
+}
+
+#[async_trait]
+impl Roster for SimForge {
+    async fn runners(&self, scope: &Scope) -> Observation<Vec<RunnerView>> {
+        self.look(|outside| outside.list_runners(scope)).await
+    }
+
+    async fn runner(&self, _: &Scope, who: &RunnerRef) -> Sighting<RunnerView> {
+        self.look(|outside| outside.read_runner(who)).await
+    }
+
+    async fn job(&self, job: &JobId, _: &Place, _: u64) -> Sighting<JobReading> {
+        self.look(|outside| outside.read_job(job.number)).await
+    }
+
+    async fn work_of(&self, _: &Scope, who: &RunnerRef) -> Sighting<JobId> {
+        self.look(|outside| outside.read_work(who)).await
+    }
+
+    async fn open_jobs(&self, scope: &Scope) -> Observation<Vec<JobNotice>> {
+        self.look(|outside| outside.list_jobs(scope)).await
+    }
+}
+
+impl Outside {
+    fn list_runners(&mut self, scope: &Scope) -> Observation<Vec<RunnerView>> {
+        self.note("list runners", "", 0);
+        if let Some(why) = self.no_listing(5) {
+            return Observation::Unusable(why);
+        }
+        let now = self.now();
+        let lags = self.strikes(self.faults.forge.list_lags, "runner listing lags");
+        let mut views = Vec::new();
+        for runner in self.hub.runners.values() {
+            let young = lags && runner.made_at + LAG > now;
+            if runner.registered && runner.scope == *scope && !young {
+                let stale = self.dice.hits(self.faults.forge.runner_stale);
+                let view = runner.view();
+                views.push(if stale { distort(view, self.dice.word()) } else { view });
+            }
+        }
+        if lags {
+            let gone = self.hub.removed.iter().filter(|(at, of, _)| at + LAG > now && of == scope);
+            views.extend(gone.map(|(_, _, view)| view.clone()));
+        }
+        Observation::Complete(views)
+    }
+
+    fn read_runner(&mut self, who: &RunnerRef) -> Sighting<RunnerView> {
+        self.note("read runner", who.name.as_str(), 0);
+        if let Some(why) = self.no_read() {
+            return Sighting::Unknown(why);
+        }
+        let found = match who.id {
+            Some(id) => self.hub.runners.get(&id),
+            None => self.hub.runner_named(&who.name),
+        };
+        let Some(runner) = found.filter(|runner| runner.registered) else {
+            return Sighting::Absent;
+        };
+        let (id, lied, view) = (runner.id, runner.lied, runner.view());
+        let hidden = self.script.hidden_runners.remove(&view.name);
+        if hidden || (!lied && self.strikes(self.faults.forge.runner_false_404, "false 404")) {
+            self.set_lied(id, true);
+            return Sighting::Absent;
+        }
+        self.set_lied(id, false);
+        if self.strikes(self.faults.forge.runner_stale, "stale runner") {
+            return Sighting::Seen(distort(view, self.dice.word()));
+        }
+        Sighting::Seen(view)
+    }
+
+    fn read_job(&mut self, number: u64) -> Sighting<JobReading> {
+        self.note("read job", "", number);
+        if let Some(why) = self.no_read() {
+            return Sighting::Unknown(why);
+        }
+        let Some(job) = self.hub.jobs.get(&number) else { return Sighting::Absent };
+        let reading = JobReading {
+            fact: job.fact(),
+            runner: job.runner.clone().filter(|_| job.fact().rank() >= 2),
+            run_over: job.dead_run || job.is_over(),
+        };
+        let lied = job.lied;
+        let hidden = self.script.hidden_jobs.remove(&number);
+        let lies =
+            hidden || (!lied && self.strikes(self.faults.forge.job_false_404, "job false 404"));
+        if let Some(job) = self.hub.jobs.get_mut(&number) {
+            job.lied = lies;
+        }
+        if lies { Sighting::Absent } else { Sighting::Seen(reading) }
+    }
+
+    fn read_work(&mut self, who: &RunnerRef) -> Sighting<JobId> {
+        self.note("read work", who.name.as_str(), 0);
+        if let Some(why) = self.no_read() {
+            return Sighting::Unknown(why);
+        }
+        let works = |number: &&u64| {
+            self.hub.jobs.get(number).is_some_and(|job| job.runner.as_ref() == Some(&who.name))
+        };
+        match self.hub.running.iter().find(works) {
+            Some(number) => Sighting::Seen(self.hub.job_id(*number)),
+            None => Sighting::Absent,
+        }
+    }
+
+    fn list_jobs(&mut self, scope: &Scope) -> Observation<Vec<JobNotice>> {
+        self.note("list jobs", "", 0);
+        if let Some(why) = self.no_listing(5) {
+            return Observation::Unusable(why);
+        }
+        let now = self.now();
+        let lags = self.strikes(self.faults.forge.list_lags, "job listing lags");
+        let mut notices = Vec::new();
+        for job in self.hub.open_jobs().filter(|job| scope.covers(&job.place)) {
+            if lags && job.queued_at + LAG > now {
+                continue;
+            }
+            // A lagging listing still calls a fresh start queued.
+            let stale = lags && matches!(job.stage, JobStage::Running { .. });
+            let fact = if stale { JobFact::Queued } else { job.fact() };
+            notices.push(self.notice_with(job, fact));
+        }
+        Observation::Complete(notices)
+    }
+
+    fn no_read(&mut self) -> Option<String> {
+        if self.script.forge_dark_until > self.now() {
+            return Some("the forge is dark".into());
+        }
+        if self.over_budget(1).is_some() {
+            return Some("rate limit".into());
+        }
+        self.strikes(self.faults.forge.read_fails, "forge read fails").then(|| "502".into())
+    }
+
+    fn no_listing(&mut self, cost: u32) -> Option<String> {
+        if self.script.forge_dark_until > self.now() {
+            return Some("the forge is dark".into());
+        }
+        if self.over_budget(cost).is_some() {
+            return Some("rate limit".into());
+        }
+        self.strikes(self.faults.forge.list_fails, "forge listing fails").then(|| "502".into())
+    }
+}
+
+/// Returns a view that lies about `busy`, `online` or both.
+fn distort(mut view: RunnerView, word: u64) -> RunnerView {
+    if word % 3 != 0 {
+        view.busy = !view.busy;
+    }
+    if word % 3 != 1 {
+        view.online = !view.online;
+    }
+    view
+}

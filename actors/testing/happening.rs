@@ -1,0 +1,83 @@
+//! What can happen outside, each at its moment.
+
+use super::forge::Delivery;
+use super::script::Death;
+use crate::model::{HostName, InstanceId, RunnerId};
+
+/// Something that happens outside. Numbers of machines and jobs are the world's own.
+#[derive(Debug)]
+pub(super) enum Happening {
+    /// The next job arrives, and with it the chance of other trouble.
+    Arrival,
+    /// A held job is let go.
+    Release(u64),
+    /// A webhook arrives.
+    Deliver(Box<Delivery>),
+    /// The forge pairs jobs and runners.
+    Match,
+    /// An agent picks its assignment up.
+    PickUp { job: u64, attempt: u32 },
+    /// An assignment nobody picked up lapses.
+    Unassign { job: u64, attempt: u32 },
+    /// A job is cancelled between assignment and pick-up.
+    CancelAssigned { job: u64, attempt: u32 },
+    /// A job is cancelled wherever it is.
+    CancelJob(u64),
+    /// The forge gives up on a job whose machine died.
+    JobLost(u64),
+    /// A registration that was not connected for a day is forgotten.
+    Fade(RunnerId),
+
+    /// A machine comes to exist.
+    Appear(u64),
+    /// A machine is up: its agent or its poller starts.
+    Up(u64),
+    /// A machine asks for work.
+    Poll(u64),
+    /// An agent notices that its registration is gone.
+    Dismissed(u64),
+    /// A worker is done.
+    WorkEnds { machine: u64, job: u64 },
+    /// A machine's process ends.
+    Die(u64, Death),
+    /// A machine dies under its job.
+    DieWorking { machine: u64, job: u64, death: Death },
+    /// A deleted machine is gone.
+    Depart(u64),
+    /// Somebody else's deletion has run its grace.
+    ExternalDeparture(u64),
+    /// The provider falls into doubt about a machine.
+    Doubt(u64),
+    /// The doubt about a machine is over.
+    Clear(u64),
+    /// A lost host's machine shows its end, or nothing any more.
+    Surface(u64),
+    /// A host is lost.
+    HostLost(HostName),
+    /// The watcher is told how a machine is.
+    Tell(u64),
+    /// The watcher is told that a machine is no longer there.
+    TellMissing { provider: usize, machine: crate::model::MachineName },
+
+    /// An operator does something.
+    Operator(Deed),
+    /// The daemon starts again.
+    Restart,
+}
+
+/// Something an operator does.
+#[derive(Clone, Debug)]
+pub(super) enum Deed {
+    /// Asks for an instance to go when it is free.
+    Delete(InstanceId),
+    /// Forces an instance.
+    Force(InstanceId),
+    /// Drains a pool, or resumes it.
+    Drain { pool: usize, drained: bool },
+    /// Changes a pool's machines.
+    Roll(usize),
+    /// Stops the daemon in an orderly way and starts it again.
+    Restart,
+    /// Ends the daemon that was asked to stop.
+    Stop,
+}

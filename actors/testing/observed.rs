@@ -1,0 +1,196 @@
+//! What the world saw the daemon do, with the truth of that very moment beside it.
+//!
+//! Checkers read this and nothing else about the past: every save with the row before and
+//! after it, every call that makes or ends something, and what really ran there then.
+
+use std::sync::Arc;
+
+use super::clock::Moment;
+use crate::model::{
+    Conclusion, Epoch, HolderId, Instance, InstanceId, Job, JobId, MachineName, PoolRow,
+    ProviderId, RunnerId, RunnerName, State, Timestamp, WarrantKind,
+};
+use crate::ports::Deregistered;
+
+/// Holds one observation.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// When.
+    pub at: Moment,
+    /// What.
+    pub what: Seen,
+}
+
+/// Tells what was seen.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// An instance's row was saved.
+    Saved {
+        /// The row before, if there was one.
+        before: Option<Arc<Instance>>,
+        /// The row after.
+        after: Arc<Instance>,
+        /// The tenure that wrote.
+        epoch: Epoch,
+        /// Whether the record of its end came with it.
+        with_exit: bool,
+    },
+    /// The ledger saved.
+    JobsSaved {
+        /// Each row before and after.
+        jobs: Vec<(Option<Arc<Job>>, Arc<Job>)>,
+        /// New tombstones.
+        tombstones: Vec<JobId>,
+        /// The tenure that wrote.
+        epoch: Epoch,
+    },
+    /// The fleet saved a pool.
+    PoolSaved(PoolRow),
+    /// A save was refused for good.
+    SaveRefused {
+        /// Whose row.
+        id: String,
+        /// Which answer.
+        why: Refused,
+    },
+    /// `Provider::create` was called.
+    CreateCalled {
+        /// For whom.
+        instance: Option<InstanceId>,
+        /// Which machine.
+        machine: MachineName,
+        /// Which provider.
+        provider: ProviderId,
+        /// Whether a create of this name was called before.
+        again: bool,
+        /// The stored row's state.
+        state: Option<State>,
+        /// Whether the call was committed beforehand.
+        committed: bool,
+    },
+    /// A machine came to exist.
+    Appeared {
+        /// Which machine.
+        machine: MachineName,
+        /// How many machines of this name there have been, this one included.
+        times: u32,
+    },
+    /// `Provider::delete` was called.
+    DeleteCalled(Box<DeleteCalled>),
+    /// A machine ended or vanished by itself.
+    MachineEnded {
+        /// Which machine.
+        machine: MachineName,
+        /// Which job died with it.
+        killed: Option<u64>,
+    },
+    /// Nothing is left of a machine.
+    MachineGone {
+        /// Which machine.
+        machine: MachineName,
+    },
+    /// `Forge::mint` made a registration.
+    Minted {
+        /// Its name.
+        name: RunnerName,
+        /// Its number.
+        id: RunnerId,
+    },
+    /// `Forge::mint` found the name taken.
+    NameTaken(RunnerName),
+    /// `Forge::deregister` was called.
+    Deregister {
+        /// Which runner.
+        name: Option<RunnerName>,
+        /// The job that ran there.
+        working: Option<u64>,
+        /// The job that was assigned and not picked up.
+        assigned: Option<u64>,
+        /// What was answered, if anything.
+        answer: Option<Deregistered>,
+    },
+    /// A machine received a JIT config by asking.
+    HandedOut {
+        /// To whom.
+        instance: InstanceId,
+        /// Whether a delivered offer to it was durable then.
+        delivered: bool,
+        /// Whether the registration still exists.
+        registered: bool,
+    },
+    /// A job began to run.
+    JobStarted {
+        /// Which.
+        job: u64,
+        /// On which machine.
+        machine: MachineName,
+        /// As which runner.
+        runner: RunnerName,
+    },
+    /// A job is over at the forge.
+    JobOver {
+        /// Which.
+        job: u64,
+        /// How.
+        conclusion: Conclusion,
+        /// Whether a machine of ours was deleted under it by us.
+        killed_by_us: bool,
+    },
+    /// The daemon started.
+    Started {
+        /// Its tenure.
+        epoch: Epoch,
+        /// Its holder id.
+        holder: HolderId,
+    },
+    /// The daemon crashed.
+    Crashed(&'static str),
+}
+
+/// Names the answers that end a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Another version.
+    Conflict,
+    /// The machine has an owner.
+    Owned,
+    /// The tenure is over.
+    Fenced,
+}
+
+/// Holds a delete call and what was true when it arrived.
+#[derive(Clone, Debug)]
+pub struct DeleteCalled {
+    /// Which machine.
+    pub machine: MachineName,
+    /// Which provider.
+    pub provider: ProviderId,
+    /// Whether it existed.
+    pub exists: bool,
+    /// Whether it was over by itself.
+    pub over: bool,
+    /// The job whose worker was alive there.
+    pub working: Option<u64>,
+    /// The job that was assigned there and that its living agent would have picked up.
+    pub assigned: Option<u64>,
+    /// Whether the machine was shown as in doubt.
+    pub doubt: bool,
+    /// The live row that owns the machine.
+    pub instance: Option<InstanceId>,
+    /// Its stored state.
+    pub state: Option<State>,
+    /// Its stored warrant.
+    pub warrant: Option<WarrantKind>,
+    /// Whether the record of its end was durable.
+    pub has_exit_record: bool,
+    /// Since when the row is in that state.
+    pub since: Option<Timestamp>,
+}
+
+impl DeleteCalled {
+    /// Returns whether somebody's work was killed without an operator's word.
+    pub fn is_wrongful(&self) -> bool {
+        (self.working.is_some() || self.assigned.is_some())
+            && self.warrant != Some(WarrantKind::Operator)
+    }
+}

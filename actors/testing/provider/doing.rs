@@ -1,0 +1,263 @@
+//! Making and deleting machines.
+
+use async_trait::async_trait;
+
+use super::{Kind, Machine, SimProvider, Stage};
+use crate::model::{HostName, MachineView, RunnerId, WarrantKind};
+use crate::ports::{
+    CreateError, CreateOrder, Deletion, Grace, Jit, MachineRef, Provider, ProviderError,
+};
+use crate::testing::clock::millis;
+use crate::testing::happening::Happening;
+use crate::testing::observed::{DeleteCalled, Seen};
+use crate::testing::outside::{Outside, pause};
+use crate::testing::script::{CreatePlan, DeletePlan, Fate};
+
+/// Tells how a create will be answered, and when.
+struct Answer {
+    wait: Option<u64>,
+    made: Option<u64>,
+    vouched: bool,
+    why: &'static str,
+}
+
+#[async_trait]
+impl Provider for SimProvider {
+    async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
+        let machine = order.name.clone();
+        let index = self.index;
+        let answer = self.shared.call(|outside| outside.create(index, order)).await;
+        match answer.wait {
+            Some(wait) => pause(wait).await,
+            None => return std::future::pending().await,
+        }
+        let view = self.shared.call(|outside| outside.created(answer.made)).await;
+        let why = answer.why.into();
+        match view {
+            Some(view) => Ok(view),
+            None if answer.vouched => Err(CreateError::Refused { machine, why }),
+            None => Err(CreateError::Unanswered { machine, why }),
+        }
+    }
+
+    async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError> {
+        let index = self.index;
+        let (wait, answer) =
+            self.shared.call(|outside| outside.delete(index, machine, grace)).await;
+        pause(wait).await;
+        self.shared.call(|_| ()).await;
+        answer
+    }
+}
+
+impl Outside {
+    fn create(&mut self, provider: usize, order: CreateOrder) -> Answer {
+        self.observe_create(provider, &order);
+        let wait = self.provider_wait() + self.dice.skewed(100, 10_000);
+        if self.yard.named(provider, &order.name).is_some() {
+            let why = "a machine of that name exists";
+            return Answer { wait: Some(wait), made: None, vouched: false, why };
+        }
+        let plan = self.create_plan(millis(order.pool.policy.create_settle));
+        let comes = match plan {
+            CreatePlan::Good | CreatePlan::Lost => Some(wait),
+            CreatePlan::RefusedComes(after) => Some(after),
+            CreatePlan::Hangs(after) => after,
+            CreatePlan::Refused | CreatePlan::Vain => None,
+        };
+        let made = comes.map(|after| self.order_machine(provider, &order, after));
+        let unanswered = |wait, why| Answer { wait, made: None, vouched: false, why };
+        let answer = match plan {
+            CreatePlan::Good => Answer { wait: Some(wait), made, vouched: false, why: "" },
+            CreatePlan::Refused => {
+                Answer { wait: Some(wait), made: None, vouched: true, why: "quota" }
+            }
+            CreatePlan::RefusedComes(_) => unanswered(Some(wait), "500"),
+            CreatePlan::Lost | CreatePlan::Vain => unanswered(Some(30_000), "timeout"),
+            CreatePlan::Hangs(_) => unanswered(None, ""),
+        };
+        let rate = self.faults.store.crash_effect;
+        self.may_crash(rate, "crash after a create");
+        answer
+    }
+
+    fn observe_create(&mut self, provider: usize, order: &CreateOrder) {
+        let times = self.yard.ordered.entry(order.name.clone()).or_default();
+        *times += 1;
+        let again = *times > 1;
+        self.note("create", order.name.as_str(), u64::from(again));
+        let row = order.stamp.instance.as_ref().and_then(|id| self.shelf.row(id));
+        let seen = Seen::CreateCalled {
+            instance: order.stamp.instance.clone(),
+            machine: order.name.clone(),
+            provider: self.provider_id(provider),
+            again,
+            state: row.map(|row| row.state),
+            committed: row.is_some_and(|row| row.create_called_at.is_some()),
+        };
+        self.observe(seen);
+    }
+
+    fn create_plan(&mut self, settle: u64) -> CreatePlan {
+        if let Some(plan) = self.script.creates.pop_front() {
+            return plan;
+        }
+        let soon = self.dice.skewed(1_000, settle / 2);
+        if self.strikes(self.faults.provider.create_refused, "create refused") {
+            CreatePlan::Refused
+        } else if self.strikes(self.faults.provider.create_refused_comes, "refused, comes anyway") {
+            CreatePlan::RefusedComes(soon)
+        } else if self.strikes(self.faults.provider.create_lost, "create answer lost") {
+            CreatePlan::Lost
+        } else if self.strikes(self.faults.provider.create_vain, "create in vain") {
+            CreatePlan::Vain
+        } else if self.strikes(self.faults.provider.create_hangs, "create hangs") {
+            let comes = self.dice.hits(5_000);
+            CreatePlan::Hangs(comes.then_some(soon))
+        } else if self.strikes(self.faults.provider.create_too_late, "machine too late") {
+            let late = settle + self.dice.between(1_000, 900_000);
+            if self.dice.hits(5_000) {
+                CreatePlan::RefusedComes(late)
+            } else {
+                CreatePlan::Hangs(Some(late))
+            }
+        } else {
+            CreatePlan::Good
+        }
+    }
+
+    fn order_machine(&mut self, provider: usize, order: &CreateOrder, after: u64) -> u64 {
+        self.yard.last += 1;
+        let number = self.yard.last;
+        let kind = self.yard.providers.get(provider).map_or(Kind::Blind, |(_, kind)| *kind);
+        let host = self.dice.below(self.hosts.max(1));
+        let machine = Machine {
+            number,
+            provider,
+            name: order.name.clone(),
+            uid: format!("u{number}"),
+            kind,
+            binding: order.pool.binding,
+            stamp: order.stamp.clone(),
+            host: HostName::new(format!("host-{provider}-{host}")),
+            jit: order.jit.as_ref().and_then(runner_of),
+            runner: None,
+            stage: Stage::Ordered,
+            worker: None,
+            began: false,
+            leaving: false,
+            doubt: false,
+            since: 0,
+            asking: false,
+            fate: self.script.fates.pop_front().unwrap_or(Fate::Good),
+            lied: false,
+            delete_lies: 0,
+        };
+        self.yard.names.insert((provider, machine.name.clone()), number);
+        self.yard.machines.insert(number, machine);
+        self.later(after, Happening::Appear(number));
+        number
+    }
+
+    fn created(&mut self, made: Option<u64>) -> Option<MachineView> {
+        let number = made?;
+        self.appear(number);
+        self.yard.machines.get(&number).map(|machine| machine.view(false))
+    }
+
+    fn delete(
+        &mut self,
+        provider: usize,
+        target: &MachineRef,
+        grace: Grace,
+    ) -> (u64, Result<Deletion, ProviderError>) {
+        let wait = self.provider_wait();
+        let later = |why: &str| ProviderError::Later { after: None, why: why.into() };
+        self.observe_delete(provider, target);
+        let found = self.find(provider, target).map(|machine| (machine.number, machine.delete_lies));
+        let Some((number, lies)) = found else {
+            return (wait, Ok(Deletion::NotFound));
+        };
+        match self.delete_plan(lies) {
+            DeletePlan::Fails => return (wait, Err(later("503"))),
+            DeletePlan::Lies => {
+                if let Some(machine) = self.yard.machines.get_mut(&number) {
+                    machine.delete_lies += 1;
+                }
+                return (wait, Ok(Deletion::Accepted));
+            }
+            DeletePlan::Good(linger) => self.begin_departure(number, linger, grace),
+            DeletePlan::Lost => {
+                self.begin_departure(number, 1_000, grace);
+                let rate = self.faults.store.crash_effect;
+                self.may_crash(rate, "crash after a delete");
+                return (20_000, Err(later("timeout")));
+            }
+        }
+        let rate = self.faults.store.crash_effect;
+        self.may_crash(rate, "crash after a delete");
+        (wait, Ok(Deletion::Accepted))
+    }
+
+    fn delete_plan(&mut self, lies: u8) -> DeletePlan {
+        if let Some(plan) = self.script.deletes.pop_front() {
+            return plan;
+        }
+        if self.strikes(self.faults.provider.delete_fails, "delete fails") {
+            DeletePlan::Fails
+        } else if self.strikes(self.faults.provider.delete_lost, "delete answer lost") {
+            DeletePlan::Lost
+        } else if lies < 2 && self.strikes(self.faults.provider.delete_lies, "delete lies") {
+            DeletePlan::Lies
+        } else {
+            DeletePlan::Good(self.dice.skewed(0, 30_000))
+        }
+    }
+
+    fn begin_departure(&mut self, number: u64, linger: u64, grace: Grace) {
+        let over = self.is_over(number);
+        self.cut_off(number, true);
+        if let Some(machine) = self.yard.machines.get_mut(&number) {
+            machine.leaving = true;
+            if !over {
+                machine.stage = Stage::Hollow;
+            }
+        }
+        let linger = if grace == Grace::Zero { 0 } else { linger };
+        self.tell(number);
+        self.later(linger, Happening::Depart(number));
+    }
+
+    fn observe_delete(&mut self, provider: usize, target: &MachineRef) {
+        let machine = self.find(provider, target);
+        let id = self.provider_id(provider);
+        let row = self.shelf.owner(&id, &target.name);
+        let assigned = machine
+            .filter(|machine| self.agent_listens(machine.number))
+            .and_then(|machine| machine.runner)
+            .and_then(|runner| self.work_at(runner).1);
+        let warrant: Option<WarrantKind> =
+            row.and_then(|row| row.warrant.as_ref()).map(|warrant| warrant.kind);
+        let called = DeleteCalled {
+            machine: target.name.clone(),
+            provider: id,
+            exists: machine.is_some(),
+            over: machine.is_some_and(|machine| matches!(machine.stage, Stage::Over(_))),
+            working: machine.and_then(|machine| machine.worker),
+            assigned,
+            doubt: machine.is_some_and(|machine| machine.doubt),
+            instance: row.map(|row| row.id.clone()),
+            state: row.map(|row| row.state),
+            warrant,
+            has_exit_record: row.is_some_and(|row| self.shelf.has_exit(&row.id)),
+            since: row.map(|row| row.since),
+        };
+        self.note("delete", target.name.as_str(), u64::from(called.is_wrongful()));
+        self.observe(Seen::DeleteCalled(Box::new(called)));
+    }
+}
+
+/// Returns the registration a JIT config is for.
+pub(in crate::testing) fn runner_of(jit: &Jit) -> Option<RunnerId> {
+    jit.reveal().strip_prefix("jit:").and_then(|id| id.parse().ok()).map(RunnerId)
+}

@@ -1,0 +1,122 @@
+//! What happens to machines from outside: lost hosts, doubt, and other people's hands.
+
+use super::Stage;
+use crate::model::{HostName, MachineName};
+use crate::testing::happening::Happening;
+use crate::testing::outside::Outside;
+use crate::testing::script::Death;
+
+impl Outside {
+    /// Loses a host: its machines are dead, or only out of sight.
+    pub(in crate::testing) fn lose_host(&mut self, host: &HostName) {
+        self.note("host lost", host.as_str(), 0);
+        let on_it: Vec<u64> = self
+            .yard
+            .existing()
+            .filter(|machine| machine.host == *host && machine.is_alive())
+            .map(|machine| machine.number)
+            .collect();
+        let dead = self.dice.hits(6_000);
+        for number in on_it {
+            if let Some(machine) = self.yard.machines.get_mut(&number) {
+                machine.doubt = true;
+            }
+            let wait = self.dice.between(60_000, 480_000);
+            if dead {
+                self.die(number, Death::NodeLost);
+                self.later(wait, Happening::Surface(number));
+            } else {
+                self.later(wait, Happening::Clear(number));
+            }
+            self.tell(number);
+        }
+    }
+
+    /// Lets a lost machine show its end, or nothing any more.
+    pub(in crate::testing) fn surface(&mut self, number: u64) {
+        if self.dice.hits(5_000) {
+            self.remove_machine(number);
+        } else {
+            self.clear(number);
+        }
+    }
+
+    /// Puts the provider in doubt about a machine that is well.
+    pub(in crate::testing) fn doubt(&mut self, number: u64) {
+        let wait = self.dice.between(10_000, 300_000);
+        let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        if machine.is_alive() && !machine.doubt {
+            machine.doubt = true;
+            self.tell(number);
+            self.later(wait, Happening::Clear(number));
+        }
+    }
+
+    /// Ends a doubt.
+    pub(in crate::testing) fn clear(&mut self, number: u64) {
+        if let Some(machine) = self.yard.machines.get_mut(&number) {
+            machine.doubt = false;
+            self.tell(number);
+        }
+    }
+
+    /// Lets somebody else delete a machine.
+    pub fn delete_from_outside(&mut self, name: &MachineName) {
+        let Some(number) = self.yard.anywhere(name).map(|machine| machine.number) else { return };
+        if let Some(machine) = self.yard.machines.get_mut(&number) {
+            machine.leaving = true;
+        }
+        self.note("deleted by others", name.as_str(), 0);
+        self.tell(number);
+        let wait = self.dice.between(2_000, 30_000);
+        self.later(wait, Happening::ExternalDeparture(number));
+    }
+
+    /// Ends the grace of somebody else's deletion.
+    pub(in crate::testing) fn external_departure(&mut self, number: u64) {
+        self.die(number, Death::Terminated);
+        let linger = self.dice.below(10_000);
+        self.later(linger, Happening::Depart(number));
+    }
+
+    /// Tells the watcher how a machine is, if the watch works.
+    pub(in crate::testing) fn tell(&mut self, number: u64) {
+        let watched = self
+            .yard
+            .machines
+            .get(&number)
+            .is_some_and(|machine| self.yard.sinks.contains_key(&machine.provider));
+        if !watched || self.dice.hits(self.faults.provider.watch_lost) {
+            return;
+        }
+        let wait = self.watch_wait();
+        self.later(wait, Happening::Tell(number));
+    }
+
+    pub(super) fn tell_missing(&mut self, provider: usize, machine: MachineName) {
+        if !self.yard.sinks.contains_key(&provider)
+            || self.dice.hits(self.faults.provider.watch_lost)
+        {
+            return;
+        }
+        let wait = self.watch_wait();
+        self.later(wait, Happening::TellMissing { provider, machine });
+    }
+
+    fn watch_wait(&mut self) -> u64 {
+        let late = self.dice.hits(self.faults.provider.watch_late);
+        if late { self.dice.between(5_000, 120_000) } else { self.dice.below(100) }
+    }
+
+    pub(super) fn machine_name(&self, number: u64) -> MachineName {
+        self.yard
+            .machines
+            .get(&number)
+            .map_or_else(|| MachineName::new("?"), |machine| machine.name.clone())
+    }
+
+    /// Returns whether nothing lives in a machine any more.
+    pub(super) fn is_over(&self, number: u64) -> bool {
+        self.yard.machines.get(&number).is_some_and(|it| matches!(it.stage, Stage::Over(_)))
+    }
+}

@@ -1,0 +1,33 @@
+//! Providers of three kinds, with machines that live, work, and die in every way there is.
+//!
+//! *Split* machines have a poller apart from the runner, a full witness and proof of whether
+//! the runner ever began. *Witness* machines are like processes: they show a worker, and
+//! cannot prove a beginning. *Blind* machines are like VMs: they show nothing of a job.
+
+mod death;
+mod doing;
+mod hosts;
+mod life;
+mod seeing;
+mod yard;
+
+pub(super) use doing::runner_of;
+pub use yard::{Kind, Machine, Stage, Yard};
+
+use std::sync::Arc;
+
+use super::outside::Shared;
+
+/// Serves one provider from the truth, with lies.
+#[derive(Clone)]
+pub struct SimProvider {
+    shared: Arc<Shared>,
+    index: usize,
+}
+
+impl SimProvider {
+    /// Makes a handle onto the provider of this index.
+    pub fn new(shared: Arc<Shared>, index: usize) -> Self {
+        Self { shared, index }
+    }
+}

@@ -1,0 +1,174 @@
+//! Looking at machines: slow, failing, partial, and wrong about absence at most once running.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{Machine, SimProvider, Stage};
+use crate::model::{
+    ExitFacts, MachineName, MachineView, Observation, ProviderId, Remains, Sighting, Tail,
+};
+use crate::ports::{Inventory, MachineRef, MachineSink};
+use crate::testing::outside::{Outside, pause};
+
+/// How long a lagging listing lags.
+const LAG: u64 = 60_000;
+
+#[async_trait]
+impl Inventory for SimProvider {
+    async fn list(&self) -> Observation<Vec<MachineView>> {
+        self.look(|outside, index| outside.list_machines(index)).await
+    }
+
+    async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
+        self.look(|outside, index| outside.read_machine(index, machine)).await
+    }
+
+    async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
+        let slow = self.shared.call(Outside::remains_wait).await;
+        pause(slow).await;
+        let index = self.index;
+        self.shared.call(|outside| outside.remains(index, machine, want_tail)).await
+    }
+
+    fn watch(&self, sink: Arc<dyn MachineSink>) {
+        self.shared.lock().yard.sinks.insert(self.index, sink);
+    }
+}
+
+impl SimProvider {
+    /// Looks once, somewhere between the question and the answer.
+    async fn look<R: Send>(&self, see: impl FnOnce(&mut Outside, usize) -> R + Send) -> R {
+        let (before, after) = self
+            .shared
+            .call(|outside| {
+                let wait = outside.provider_wait();
+                if outside.dice.hits(5_000) { (wait, 0) } else { (0, wait) }
+            })
+            .await;
+        pause(before).await;
+        let index = self.index;
+        let seen = self.shared.call(|outside| see(outside, index)).await;
+        pause(after).await;
+        self.shared.call(|_| ()).await;
+        seen
+    }
+}
+
+impl Outside {
+    fn list_machines(&mut self, provider: usize) -> Observation<Vec<MachineView>> {
+        self.note("list machines", "", 0);
+        if self.strikes(self.faults.provider.list_fails, "machine listing fails") {
+            return Observation::Unusable("503".into());
+        }
+        let now = self.now();
+        let scripted = self.script.empty_lists_until > now;
+        if scripted || self.strikes(self.faults.provider.list_empty, "machine listing empty") {
+            return Observation::Complete(Vec::new());
+        }
+        let lags = self.strikes(self.faults.provider.list_lags, "machine listing lags");
+        let mut views = Vec::new();
+        for machine in self.yard.machines.values().filter(|it| it.provider == provider) {
+            let young = lags && machine.since + LAG > now;
+            if machine.exists() && !young {
+                let silent = self.dice.hits(self.faults.provider.witness_silent)
+                    || is_silenced(&self.script, machine, now);
+                views.push(machine.view(silent));
+            }
+        }
+        if lags {
+            let gone = self.yard.gone.iter().filter(|(at, of, _)| at + LAG > now && *of == provider);
+            views.extend(gone.map(|(_, _, view)| view.clone()));
+        }
+        Observation::Complete(views)
+    }
+
+    fn read_machine(&mut self, provider: usize, target: &MachineRef) -> Sighting<MachineView> {
+        self.note("read machine", target.name.as_str(), 0);
+        if self.strikes(self.faults.provider.read_fails, "machine read fails") {
+            return Sighting::Unknown("timeout".into());
+        }
+        let Some(machine) = self.find(provider, target) else { return Sighting::Absent };
+        let (number, lied) = (machine.number, machine.lied);
+        let hidden = self.script.hidden_machines.remove(&target.name);
+        let rate = self.faults.provider.read_false_absent;
+        let lies = hidden || (!lied && self.strikes(rate, "machine falsely absent"));
+        if let Some(machine) = self.yard.machines.get_mut(&number) {
+            machine.lied = lies;
+        }
+        if lies {
+            return Sighting::Absent;
+        }
+        match self.show(number) {
+            Some(view) => Sighting::Seen(view),
+            None => Sighting::Absent,
+        }
+    }
+
+    /// Returns a machine as a direct look shows it.
+    pub(in crate::testing) fn show(&mut self, number: u64) -> Option<MachineView> {
+        let now = self.now();
+        let silent = self.dice.hits(self.faults.provider.witness_silent);
+        let machine = self.yard.machines.get(&number)?;
+        Some(machine.view(silent || is_silenced(&self.script, machine, now)))
+    }
+
+    fn remains_wait(&mut self) -> u64 {
+        if self.strikes(self.faults.provider.remains_slow, "remains are slow") {
+            return self.dice.between(8_000, 60_000);
+        }
+        self.provider_wait()
+    }
+
+    fn remains(&mut self, provider: usize, target: &MachineRef, want_tail: bool) -> Remains {
+        self.note("remains", target.name.as_str(), 0);
+        if self.strikes(self.faults.provider.remains_fail, "remains cannot be had") {
+            return Remains::unavailable("the log is out of reach");
+        }
+        let Some(machine) = self.find(provider, target) else {
+            return Remains::unavailable("the machine is gone");
+        };
+        let exit = match &machine.stage {
+            Stage::Over(facts) if *facts != ExitFacts::default() && !machine.doubt => {
+                Some(facts.clone())
+            }
+            Stage::Over(_) | Stage::Ordered | Stage::Booting | Stage::Polling | Stage::Listening
+            | Stage::Hollow => None,
+        };
+        let tail = if machine.doubt {
+            Tail::Unavailable("the host does not answer".into())
+        } else if want_tail {
+            Tail::Captured("√ Connected to GitHub".into())
+        } else {
+            Tail::NotNeeded
+        };
+        Remains { exit, tail }
+    }
+
+    /// Returns the machine that a reference means, if it exists.
+    pub(super) fn find(&self, provider: usize, target: &MachineRef) -> Option<&Machine> {
+        let machine = self.yard.named(provider, &target.name)?;
+        let same = target.uid.as_ref().is_none_or(|uid| *uid == machine.uid);
+        (machine.exists() && same).then_some(machine)
+    }
+
+    pub(super) fn provider_id(&self, index: usize) -> ProviderId {
+        self.yard
+            .providers
+            .get(index)
+            .map_or_else(|| ProviderId::new("nobody"), |(id, _)| id.clone())
+    }
+
+    /// Returns how long a call of a provider takes.
+    pub(super) fn provider_wait(&mut self) -> u64 {
+        if self.dice.hits(self.faults.provider.slow) {
+            return self.dice.between(1_000, 25_000);
+        }
+        self.dice.skewed(1, 300)
+    }
+}
+
+fn is_silenced(script: &crate::testing::Script, machine: &Machine, now: u64) -> bool {
+    let until = |name: &MachineName| script.silent_until.get(name).copied();
+    until(&machine.name).is_some_and(|until| until > now)
+}

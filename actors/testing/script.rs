@@ -1,0 +1,275 @@
+//! Single behaviours forced by a scenario: "the next create loses its answer".
+//!
+//! A script beats the dice. Everything in it is used up once, unless it says "until".
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::clock::Moment;
+use crate::model::{JobFact, MachineName, RunnerName};
+
+/// Holds what a scenario has planned.
+#[derive(Debug, Default)]
+pub struct Script {
+    /// How the next creates go.
+    pub creates: VecDeque<CreatePlan>,
+    /// How the next machines live.
+    pub fates: VecDeque<Fate>,
+    /// How the next deletes go.
+    pub deletes: VecDeque<DeletePlan>,
+    /// How the next mints go.
+    pub mints: VecDeque<MintPlan>,
+    /// Whether the forge assigns nothing but what `pairs` says.
+    pub hands_off: bool,
+    /// Which job goes to which machine, as soon as both are ready.
+    pub pairs: Vec<(u64, MachineName)>,
+    /// How long each machine takes from an assignment to its worker.
+    pub pickups: BTreeMap<MachineName, u64>,
+    /// How long each job runs; others draw.
+    pub durations: BTreeMap<u64, u64>,
+    /// Runners whose next removal is accepted although they have a job.
+    pub nasty: BTreeSet<RunnerName>,
+    /// Runners whose next removals are refused as busy, and how many.
+    pub lie422: BTreeMap<RunnerName, u32>,
+    /// Runners that the next read does not find.
+    pub hidden_runners: BTreeSet<RunnerName>,
+    /// Machines that the next read does not find.
+    pub hidden_machines: BTreeSet<MachineName>,
+    /// Jobs that the next read does not find.
+    pub hidden_jobs: BTreeSet<u64>,
+    /// Until when every machine listing is empty and calls itself complete.
+    pub empty_lists_until: Moment,
+    /// Until when the witness of a machine is silent.
+    pub silent_until: BTreeMap<MachineName, Moment>,
+    /// Until when the forge answers no read.
+    pub forge_dark_until: Moment,
+    /// How many of the next webhooks of each kind are lost.
+    pub lost_hooks: BTreeMap<HookKind, u32>,
+    /// How late webhooks of each kind are, in milliseconds.
+    pub late_hooks: BTreeMap<HookKind, u64>,
+    crash_at: Option<(u64, Point)>,
+    saves: u64,
+    failing_saves: u32,
+    losing_saves: u32,
+}
+
+/// Tells how a create goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreatePlan {
+    /// As it should.
+    Good,
+    /// Refused, and the provider vouches that nothing was made.
+    Refused,
+    /// An error, and the machine comes after so many milliseconds all the same.
+    RefusedComes(u64),
+    /// Made, and the answer is lost.
+    Lost,
+    /// Neither made nor answered.
+    Vain,
+    /// Never answers; the machine comes after so many milliseconds, if at all.
+    Hangs(Option<u64>),
+}
+
+/// Tells how a delete goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletePlan {
+    /// As it should; the machine is gone after so many milliseconds.
+    Good(u64),
+    /// Fails without effect.
+    Fails,
+    /// Done, and the answer is lost.
+    Lost,
+    /// Accepted, and nothing happens.
+    Lies,
+}
+
+/// Tells how a mint goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MintPlan {
+    /// As it should.
+    Good,
+    /// Made, and the answer is lost.
+    Lost,
+    /// Neither made nor answered.
+    Vain,
+    /// Put off.
+    Later,
+    /// Refused.
+    Refused,
+}
+
+/// Tells how a machine lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// As it should.
+    Good,
+    /// Its provider never gets it up.
+    NeverBoots,
+    /// Dies after so many milliseconds, this way.
+    Dies(u64, Death),
+    /// Dies so many milliseconds into its job, this way.
+    DiesWorking(u64, Death),
+    /// Ends this way after its job.
+    Ends(Death),
+}
+
+/// Names the ways a machine ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Death {
+    /// Exit 0.
+    Clean,
+    /// Exit 1.
+    RunnerError,
+    /// Exit 7.
+    Outdated,
+    /// Exit 134.
+    Aborted,
+    /// Exit 137, `OOMKilled`.
+    HostOom,
+    /// Exit 137, `Error`.
+    GuestKilled,
+    /// Exit 137, `ContainerStatusUnknown`: invented by the runtime.
+    Invented,
+    /// Exit 139.
+    Crashed,
+    /// Exit 143.
+    Terminated,
+    /// Evicted from its host.
+    Evicted,
+    /// Gave way to something more important.
+    Preempted,
+    /// Ran out of its machine's time.
+    Deadline,
+    /// Its host is lost, and the provider says so.
+    NodeLost,
+    /// Its image could not be pulled.
+    ImagePull,
+    /// Its poller failed before the runner began.
+    PollerFailed,
+    /// Exit 0 without a word from inside.
+    Unreported,
+    /// Over, and no exit facts at all.
+    Wordless,
+    /// Gone without a trace.
+    Vanished,
+    /// Its process is dead and nobody says so.
+    Hung,
+}
+
+impl Death {
+    /// All of them.
+    pub const ALL: [Self; 19] = [
+        Self::Clean,
+        Self::RunnerError,
+        Self::Outdated,
+        Self::Aborted,
+        Self::HostOom,
+        Self::GuestKilled,
+        Self::Invented,
+        Self::Crashed,
+        Self::Terminated,
+        Self::Evicted,
+        Self::Preempted,
+        Self::Deadline,
+        Self::NodeLost,
+        Self::ImagePull,
+        Self::PollerFailed,
+        Self::Unreported,
+        Self::Wordless,
+        Self::Vanished,
+        Self::Hung,
+    ];
+}
+
+/// Names the kinds of webhooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HookKind {
+    /// `waiting` or `queued`.
+    Queued,
+    /// `in_progress`.
+    InProgress,
+    /// `completed`.
+    Completed,
+}
+
+impl HookKind {
+    /// Returns the kind that tells a fact.
+    pub fn of(fact: &JobFact) -> Self {
+        match fact {
+            JobFact::Waiting | JobFact::Queued => Self::Queued,
+            JobFact::InProgress => Self::InProgress,
+            JobFact::Completed(_) => Self::Completed,
+        }
+    }
+}
+
+/// Names the two sides of a save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// Before it is durable.
+    Before,
+    /// After it is durable, before the answer.
+    After,
+}
+
+impl Script {
+    /// Crashes the daemon at the n-th save from now on.
+    pub fn crash_at_save(&mut self, nth: u64, point: Point) {
+        self.crash_at = Some((self.saves + nth, point));
+    }
+
+    /// Lets the next saves fail without effect.
+    pub fn fail_saves(&mut self, count: u32) {
+        self.failing_saves += count;
+    }
+
+    /// Lets the next saves be done and lose their answers.
+    pub fn lose_saves(&mut self, count: u32) {
+        self.losing_saves += count;
+    }
+
+    /// Counts a save and returns whether the daemon crashes before it.
+    pub(super) fn crashes_before(&mut self) -> bool {
+        self.saves += 1;
+        self.is_due(Point::Before)
+    }
+
+    /// Returns whether the daemon crashes after this save.
+    pub(super) fn crashes_after(&mut self) -> bool {
+        self.is_due(Point::After)
+    }
+
+    /// Returns whether a machine is kept free for a job of `pairs`.
+    pub(super) fn is_reserved(&self, machine: Option<&MachineName>) -> bool {
+        machine.is_some_and(|name| self.pairs.iter().any(|(_, paired)| paired == name))
+    }
+
+    pub(super) fn fails_save(&mut self) -> bool {
+        spend(&mut self.failing_saves)
+    }
+
+    pub(super) fn loses_save(&mut self) -> bool {
+        spend(&mut self.losing_saves)
+    }
+
+    pub(super) fn loses_hook(&mut self, kind: HookKind) -> bool {
+        self.lost_hooks.get_mut(&kind).is_some_and(spend)
+    }
+
+    pub(super) fn lies_422(&mut self, runner: &RunnerName) -> bool {
+        self.lie422.get_mut(runner).is_some_and(spend)
+    }
+
+    fn is_due(&mut self, point: Point) -> bool {
+        let due = self.crash_at.is_some_and(|(nth, at)| self.saves >= nth && at == point);
+        if due {
+            self.crash_at = None;
+        }
+        due
+    }
+}
+
+fn spend(left: &mut u32) -> bool {
+    let any = *left > 0;
+    *left = left.saturating_sub(1);
+    any
+}

@@ -1,0 +1,30 @@
+//! The records, in memory: durable across crashes of the daemon, unreliable to talk to.
+
+mod reads;
+mod shelf;
+mod writes;
+
+pub use shelf::Shelf;
+
+use std::sync::Arc;
+
+use super::outside::Shared;
+use crate::model::{Epoch, HolderId};
+
+/// Serves the records from the truth, with faults.
+#[derive(Clone)]
+pub struct SimStore(Arc<Shared>);
+
+impl SimStore {
+    /// Makes a handle onto the records.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
+    }
+}
+
+impl SimStore {
+    /// Begins a tenure: the lease is ours, older writers are fenced.
+    pub fn begin_tenure(&self) -> (Epoch, HolderId) {
+        self.0.lock().shelf.begin_tenure()
+    }
+}

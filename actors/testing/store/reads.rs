@@ -1,0 +1,105 @@
+//! Reading the records: it may fail, stall, or be where the daemon crashes.
+
+use async_trait::async_trait;
+
+use super::SimStore;
+use crate::model::{
+    Event, ExitRecord, Instance, InstanceId, Job, JobId, JobNotice, MachineName, PoolId, PoolRow,
+    ProviderId, Subject, Timestamp,
+};
+use crate::ports::{Controller, Records, StoreError};
+use crate::testing::outside::{Outside, pause};
+use crate::testing::store::Shelf;
+
+impl SimStore {
+    async fn look<R: Send>(
+        &self,
+        what: &'static str,
+        read: impl FnOnce(&Shelf) -> R + Send,
+    ) -> Result<R, StoreError> {
+        let wait = self.0.call(|outside| outside.before_read(what)).await;
+        pause(wait).await;
+        self.0
+            .call(|outside| {
+                if outside.strikes(outside.faults.store.read_fails, "store read fails") {
+                    return Err(StoreError::Unavailable(format!("cannot read {what}")));
+                }
+                Ok(read(&outside.shelf))
+            })
+            .await
+    }
+}
+
+impl Outside {
+    fn before_read(&mut self, what: &'static str) -> u64 {
+        self.note("store read", what, 0);
+        let rate = self.faults.store.crash_reading;
+        self.may_crash(rate, "crash at a read");
+        self.store_wait()
+    }
+}
+
+#[async_trait]
+impl Records for SimStore {
+    async fn controller(&self) -> Result<Controller, StoreError> {
+        self.look("controller", Shelf::controller).await
+    }
+
+    async fn pools(&self) -> Result<Vec<PoolRow>, StoreError> {
+        self.look("pools", |shelf| shelf.pools.values().cloned().collect()).await
+    }
+
+    async fn live_instances(&self, pool: Option<&PoolId>) -> Result<Vec<Instance>, StoreError> {
+        self.look("live instances", |shelf| {
+            shelf
+                .live_rows()
+                .filter(|row| pool.is_none_or(|pool| row.pool == *pool))
+                .map(|row| Instance::clone(row))
+                .collect()
+        })
+        .await
+    }
+
+    async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, StoreError> {
+        self.look("instance", |shelf| shelf.row(id).map(|row| Instance::clone(row))).await
+    }
+
+    async fn owner_of(
+        &self,
+        provider: &ProviderId,
+        machine: &MachineName,
+    ) -> Result<Option<InstanceId>, StoreError> {
+        self.look("owner", |shelf| shelf.owner(provider, machine).map(|row| row.id.clone())).await
+    }
+
+    async fn open_jobs(&self) -> Result<Vec<Job>, StoreError> {
+        self.look("open jobs", |shelf| shelf.open_jobs().map(|job| Job::clone(job)).collect())
+            .await
+    }
+
+    async fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
+        self.look("job", |shelf| shelf.job(id).map(|job| Job::clone(job))).await
+    }
+
+    async fn tombstones(&self) -> Result<Vec<(JobId, Timestamp)>, StoreError> {
+        self.look("tombstones", |shelf| {
+            shelf.tombstones.iter().map(|(id, at)| (id.clone(), *at)).collect()
+        })
+        .await
+    }
+
+    async fn unhandled(&self) -> Result<Vec<JobNotice>, StoreError> {
+        self.look("inbox", |shelf| {
+            shelf.unhandled.values().map(|(_, notice)| notice.clone()).collect()
+        })
+        .await
+    }
+
+    async fn timeline(&self, of: &Subject) -> Result<Vec<Event>, StoreError> {
+        self.look("timeline", |shelf| shelf.timeline(of).cloned().collect()).await
+    }
+
+    async fn exit(&self, id: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
+        self.look("exit", |shelf| shelf.exit(id).cloned()).await
+    }
+}

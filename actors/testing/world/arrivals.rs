@@ -1,0 +1,139 @@
+//! Jobs that come by themselves, and the trouble that comes with them.
+
+use std::sync::Arc;
+
+use crate::model::{Labels, Place, PoolSpec, Scope};
+use crate::testing::happening::{Deed, Happening};
+use crate::testing::outside::Outside;
+
+/// Tells how many jobs come, and how fast.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Workload {
+    /// How many are still to come.
+    pub left: u32,
+    /// How far apart on average, in milliseconds.
+    pub gap: u64,
+}
+
+impl Workload {
+    /// Returns that nothing comes by itself.
+    pub fn none() -> Self {
+        Self::default()
+    }
+}
+
+impl Outside {
+    pub(super) fn prepare(&mut self, pools: &[PoolSpec], workload: Workload) {
+        self.pools = pools.iter().cloned().map(Arc::new).collect();
+        self.workload = workload;
+        if self.workload.left > 0 {
+            self.later(1_000, Happening::Arrival);
+        }
+    }
+
+    /// Lets a job arrive, and draws what else happens at about this time.
+    pub(super) fn arrival(&mut self) {
+        if self.workload.left == 0 || self.pools.is_empty() {
+            return;
+        }
+        self.workload.left -= 1;
+        self.draw_job();
+        self.draw_trouble();
+        if self.workload.left > 0 {
+            let gap = self.dice.skewed(0, self.workload.gap * 4);
+            self.later(gap, Happening::Arrival);
+        }
+    }
+
+    fn draw_job(&mut self) {
+        let index = self.dice.index(self.pools.len());
+        let Some(pool) = self.pools.get(index).map(Arc::clone) else { return };
+        let place = self.draw_place(&pool.scope);
+        let labels = self.draw_labels(&pool);
+        let duration = self.dice.skewed(2_000, 1_200_000);
+        let number = if self.strikes(self.faults.forge.startup_failure, "startup failure") {
+            self.queue_dead_job(place, labels)
+        } else if self.dice.hits(200) {
+            let wait = self.dice.between(5_000, 300_000);
+            self.hold_job(place, labels, duration, wait)
+        } else {
+            self.queue_job(place, labels, duration)
+        };
+        if self.strikes(self.faults.forge.cancel_elsewhere, "job cancelled") {
+            let wait = self.dice.skewed(100, 600_000);
+            self.later(wait, Happening::CancelJob(number));
+        }
+    }
+
+    fn draw_place(&mut self, scope: &Scope) -> Place {
+        let repository = *self.dice.pick(&["web", "api", "docs"]).unwrap_or(&"web");
+        let (owner, repository) = match scope {
+            Scope::Organization(owner) => (owner.clone(), repository.to_owned()),
+            Scope::Repository { owner, name } => (owner.clone(), name.clone()),
+            Scope::Enterprise(slug) => (slug.clone(), repository.to_owned()),
+        };
+        let enterprise = match scope {
+            Scope::Enterprise(slug) => Some(slug.clone()),
+            Scope::Organization(_) | Scope::Repository { .. } => None,
+        };
+        Place { owner, repository, enterprise }
+    }
+
+    fn draw_labels(&mut self, pool: &PoolSpec) -> Labels {
+        if self.dice.hits(150) {
+            return Labels::from_iter(["self-hosted", "nobody-has-this"]);
+        }
+        if pool.accept_unlabelled && self.dice.hits(1_000) {
+            return Labels::default();
+        }
+        let keep = self.dice.word();
+        let some = pool.labels.iter().enumerate().filter(|(at, _)| (keep >> at) & 1 == 1);
+        let labels = Labels::from_iter(some.map(|(_, label)| label));
+        if labels.is_empty() { pool.labels.clone() } else { labels }
+    }
+
+    fn draw_trouble(&mut self) {
+        if self.strikes(self.faults.machine.host_lost, "host lost") {
+            let host = self.yard.existing().next().map(|machine| machine.host.clone());
+            let wait = self.dice.between(0, 300_000);
+            if let Some(host) = host {
+                self.later(wait, Happening::HostLost(host));
+            }
+        }
+        if self.strikes(self.faults.people.deletes_machine, "deleted by others") {
+            let names: Vec<_> =
+                self.yard.existing().map(|machine| machine.name.clone()).collect();
+            let name = self.dice.pick(&names).cloned();
+            if let Some(name) = name {
+                self.delete_from_outside(&name);
+            }
+        }
+        if self.strikes(self.faults.people.asks_delete, "operator deletes")
+            && let Some(id) = self.draw_instance()
+        {
+            self.later(0, Happening::Operator(Deed::Delete(id)));
+        }
+        if self.strikes(self.faults.people.forces, "operator forces")
+            && let Some(id) = self.draw_instance()
+        {
+            self.later(0, Happening::Operator(Deed::Force(id)));
+        }
+        let pool = self.dice.index(self.pools.len());
+        if self.strikes(self.faults.people.drains, "operator drains") {
+            self.later(0, Happening::Operator(Deed::Drain { pool, drained: true }));
+            let wait = self.dice.between(60_000, 1_200_000);
+            self.later(wait, Happening::Operator(Deed::Drain { pool, drained: false }));
+        }
+        if self.strikes(self.faults.people.rolls, "pool rolled") {
+            self.later(0, Happening::Operator(Deed::Roll(pool)));
+        }
+        if self.strikes(self.faults.people.restarts, "orderly restart") {
+            self.later(0, Happening::Operator(Deed::Restart));
+        }
+    }
+
+    fn draw_instance(&mut self) -> Option<crate::model::InstanceId> {
+        let ids: Vec<_> = self.shelf.live_rows().map(|row| row.id.clone()).collect();
+        self.dice.pick(&ids).cloned()
+    }
+}

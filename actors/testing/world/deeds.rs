@@ -1,0 +1,158 @@
+//! How the outside reaches the daemon: webhooks, machines that ask for work, operators.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::World;
+use crate::fleet::ToFleet;
+use crate::instance::Dispatch;
+use crate::mail::Reply;
+use crate::model::{InstanceId, Petition, Revision, WishRank};
+use crate::ports::Inbox as _;
+use crate::testing::forge::Delivery;
+use crate::testing::happening::{Deed, Happening};
+use crate::testing::observed::Seen;
+use crate::testing::outside::Outside;
+use crate::testing::provider::{Stage, runner_of};
+use crate::testing::script::Death;
+use crate::testing::store::SimStore;
+
+/// How long a machine waits for an answer before it asks again.
+const LONG_POLL: Duration = Duration::from_secs(60);
+
+impl World {
+    /// Delivers a webhook: durable first, then told. A daemon that is down misses it.
+    pub(super) fn deliver(&mut self, delivery: Delivery) {
+        let Some(life) = &self.life else {
+            self.outside().redeliver(delivery);
+            return;
+        };
+        let (shared, fleet) = (Arc::clone(&self.shared), life.fleet.clone());
+        life.tasks.spawn_local(async move {
+            let Delivery { id, mut notice } = delivery;
+            let store = SimStore::new(Arc::clone(&shared));
+            let accepted = store.accept(id.clone(), notice.clone()).await;
+            if accepted.is_ok() {
+                notice.delivery = Some(id);
+                drop(fleet.tell(ToFleet::Notice(notice)));
+            } else {
+                shared.call(|outside| outside.redeliver(Delivery { id, notice })).await;
+            }
+        });
+    }
+
+    /// Lets a machine ask for work.
+    pub(super) fn poll(&mut self, number: u64) {
+        let instance = {
+            let mut outside = self.outside();
+            let Some(machine) = outside.yard.machines.get_mut(&number) else { return };
+            let asks = machine.stage == Stage::Polling && !machine.leaving && !machine.asking;
+            let Some(instance) = machine.stamp.instance.clone().filter(|_| asks) else { return };
+            machine.asking = self.life.is_some();
+            instance
+        };
+        let Some(life) = &self.life else {
+            self.outside().later(5_000, Happening::Poll(number));
+            return;
+        };
+        let (shared, fleet) = (Arc::clone(&self.shared), life.fleet.clone());
+        life.tasks.spawn_local(async move {
+            let (reply, answer) = Reply::channel();
+            drop(fleet.tell(ToFleet::Dispatch { instance: instance.clone(), reply }));
+            let answer = timeout(LONG_POLL, answer).await.ok().and_then(Result::ok);
+            shared.call(|outside| outside.dispatched(number, &instance, answer)).await;
+        });
+    }
+
+    /// Does what an operator does, if there is a daemon to do it to.
+    pub(super) fn deed(&mut self, deed: Deed) {
+        if self.life.is_none() {
+            self.outside().later(60_000, Happening::Operator(deed));
+            return;
+        }
+        match deed {
+            Deed::Delete(instance) => self.ask_to_go(instance, WishRank::Delete),
+            Deed::Force(instance) => self.ask_to_go(instance, WishRank::Force),
+            Deed::Drain { pool, drained } => {
+                let Some(spec) = self.plan.pools.get(pool) else { return };
+                self.say(ToFleet::Drain {
+                    pool: spec.id.clone(),
+                    drained,
+                    who: "operator".into(),
+                    reply: Reply::nobody(),
+                });
+            }
+            Deed::Roll(pool) => {
+                let now = self.now();
+                if let Some(spec) = self.plan.pools.get_mut(pool) {
+                    spec.revision = Revision::new(format!("r{now}"));
+                }
+                self.say(ToFleet::Apply(self.plan.pools.clone()));
+            }
+            Deed::Restart => {
+                self.say(ToFleet::Shutdown(Reply::nobody()));
+                self.outside().later(10_000, Happening::Operator(Deed::Stop));
+            }
+            Deed::Stop => self.outside().crash("orderly stop"),
+        }
+    }
+
+    fn ask_to_go(&self, instance: InstanceId, rank: WishRank) {
+        let by = Petition { who: "operator".into(), why: "simulated".into() };
+        self.say(ToFleet::Retire { instance, rank, by, reply: Reply::nobody() });
+    }
+
+    /// Says something to the daemon, if it lives.
+    pub fn say(&self, letter: ToFleet) {
+        if let Some(life) = &self.life {
+            drop(life.fleet.tell(letter));
+        }
+    }
+}
+
+impl Outside {
+    /// Brings a delivery again that did not arrive, or gives it up.
+    fn redeliver(&mut self, delivery: Delivery) {
+        if self.dice.hits(5_000) {
+            let wait = self.dice.between(30_000, 1_800_000);
+            self.later(wait, Happening::Deliver(Box::new(delivery)));
+        } else {
+            self.count("delivery given up");
+        }
+    }
+
+    /// Gives a machine the answer to its question.
+    fn dispatched(&mut self, number: u64, instance: &InstanceId, answer: Option<Dispatch>) {
+        let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        machine.asking = false;
+        if machine.stage != Stage::Polling || machine.leaving {
+            return;
+        }
+        match answer {
+            None => self.later(5_000, Happening::Poll(number)),
+            Some(Dispatch::Wait) => self.later(1_000, Happening::Poll(number)),
+            Some(Dispatch::Leave) => self.later(1_000, Happening::Die(number, Death::Clean)),
+            Some(Dispatch::Work(_))
+                if self.strikes(self.faults.provider.dispatch_lost, "dispatch answer lost") =>
+            {
+                self.later(2_000, Happening::Poll(number));
+            }
+            Some(Dispatch::Work(jit)) => {
+                let runner = runner_of(&jit);
+                let registered = runner
+                    .and_then(|runner| self.hub.runners.get(&runner))
+                    .is_some_and(|runner| runner.registered);
+                let delivered = self.shelf.was_delivered(instance);
+                self.note("handed out", instance.as_str(), u64::from(delivered));
+                let instance = instance.clone();
+                self.observe(Seen::HandedOut { instance, delivered, registered });
+                match runner {
+                    Some(runner) => self.connect(number, runner),
+                    None => self.die(number, Death::RunnerError),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! How a world is brought to rest, and what must not be left in it then.
+
+use std::time::Duration;
+
+use super::World;
+use crate::fleet::ToFleet;
+use crate::mail::Reply;
+use crate::model::{InstanceId, MachineName, RunnerName, State};
+use crate::testing::forge::SimJob;
+use crate::testing::outside::Outside;
+
+/// Holds what is left when nothing should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leftovers {
+    /// Machines that exist.
+    pub machines: Vec<MachineName>,
+    /// Registrations that exist.
+    pub registrations: Vec<RunnerName>,
+    /// Rows that are not `deleted`.
+    pub rows: Vec<(InstanceId, State)>,
+    /// Jobs that could have been served and are not over.
+    pub jobs: Vec<u64>,
+}
+
+impl Leftovers {
+    /// Returns whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl World {
+    /// Lets the storm play out: until all jobs have come and so much time has passed.
+    pub async fn storm(&mut self, and_then: Duration) {
+        while self.outside().workload.left > 0 {
+            self.run_for(Duration::from_mins(1)).await;
+        }
+        self.run_for(and_then).await;
+    }
+
+    /// Ends all lies, waits until every job that can be served is over, drains every pool,
+    /// and waits until nothing is left, each at most `patience`.
+    pub async fn settle(&mut self, patience: Duration) -> Leftovers {
+        self.outside().faults.calm();
+        self.run_while(patience, |left| !left.jobs.is_empty()).await;
+        let until = self.now() + super::millis(patience);
+        loop {
+            // Said again: the daemon may have been down, or not ready to hear it.
+            self.drain_all();
+            self.run_for(Duration::from_mins(1)).await;
+            let left = self.leftovers();
+            if left.is_empty() || self.now() >= until {
+                return left;
+            }
+        }
+    }
+
+    async fn run_while(&mut self, patience: Duration, more: impl Fn(&Leftovers) -> bool) {
+        let until = self.now() + super::millis(patience);
+        while more(&self.leftovers()) && self.now() < until {
+            self.run_for(Duration::from_mins(1)).await;
+        }
+    }
+
+    /// Asks for all pools to be drained.
+    pub fn drain_all(&self) {
+        for pool in &self.plan.pools {
+            self.say(ToFleet::Drain {
+                pool: pool.id.clone(),
+                drained: true,
+                who: "the end".into(),
+                reply: Reply::nobody(),
+            });
+        }
+    }
+
+    /// Returns what is left.
+    pub fn leftovers(&self) -> Leftovers {
+        self.outside().leftovers()
+    }
+}
+
+impl Outside {
+    /// Returns what is left.
+    pub fn leftovers(&self) -> Leftovers {
+        Leftovers {
+            machines: self.yard.machines.values().map(|machine| machine.name.clone()).collect(),
+            registrations: self.hub.registered().map(|runner| runner.name.clone()).collect(),
+            rows: self.shelf.live_rows().map(|row| (row.id.clone(), row.state)).collect(),
+            jobs: self
+                .hub
+                .open_jobs()
+                .filter(|job| self.is_servable(job))
+                .map(|job| job.number)
+                .collect(),
+        }
+    }
+
+    /// Returns whether some pool could serve a job.
+    pub fn is_servable(&self, job: &SimJob) -> bool {
+        !job.dead_run
+            && self.pools.iter().any(|pool| {
+                pool.max > 0
+                    && pool.scope.covers(&job.place)
+                    && pool.labels.serve(&job.labels)
+                    && (pool.accept_unlabelled || !job.labels.is_empty())
+            })
+    }
+}

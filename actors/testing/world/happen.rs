@@ -1,0 +1,112 @@
+//! What each happening does: to the truth at once, to the daemon through its doors.
+
+use std::sync::Arc;
+
+use super::World;
+use crate::model::{MachineName, MachineView};
+use crate::ports::MachineSink;
+use crate::testing::forge::Delivery;
+use crate::testing::happening::{Deed, Happening};
+use crate::testing::outside::Outside;
+use crate::testing::provider::Stage;
+
+/// What is left to do once the truth has changed and is locked again.
+pub(super) enum Then {
+    /// Nothing.
+    Nothing,
+    /// A webhook knocks.
+    Deliver(Box<Delivery>),
+    /// A machine asks for work.
+    Poll(u64),
+    /// A watcher is told of a machine.
+    Seen(Arc<dyn MachineSink>, MachineView),
+    /// A watcher is told of a missing machine.
+    Missed(Arc<dyn MachineSink>, MachineName),
+    /// An operator acts.
+    Deed(Deed),
+    /// The daemon starts.
+    Start,
+}
+
+impl World {
+    pub(super) fn apply(&mut self, what: Happening) {
+        let then = self.outside().happen(what);
+        match then {
+            Then::Nothing => {}
+            Then::Deliver(delivery) => self.deliver(*delivery),
+            Then::Poll(machine) => self.poll(machine),
+            Then::Seen(sink, view) => sink.seen(view),
+            Then::Missed(sink, machine) => sink.missed(machine),
+            Then::Deed(deed) => self.deed(deed),
+            Then::Start => self.start_daemon(),
+        }
+    }
+}
+
+impl Outside {
+    fn happen(&mut self, what: Happening) -> Then {
+        match what {
+            Happening::Arrival => self.arrival(),
+            Happening::Release(job) => self.release_job(job),
+            Happening::Deliver(delivery) => return Then::Deliver(delivery),
+            Happening::Match => self.match_jobs(),
+            Happening::PickUp { job, attempt } => self.pick_up(job, attempt),
+            Happening::Unassign { job, attempt } => self.unassign(job, attempt),
+            Happening::CancelAssigned { job, attempt } => self.cancel_assigned(job, attempt),
+            Happening::CancelJob(job) => self.cancel_job(job),
+            Happening::JobLost(job) => self.job_lost(job),
+            Happening::Fade(runner) => self.fade(runner),
+            Happening::Appear(machine) => self.appear(machine),
+            Happening::Up(machine) => self.up(machine),
+            Happening::Poll(machine) => return Then::Poll(machine),
+            Happening::Dismissed(machine) => self.dismissed(machine),
+            Happening::WorkEnds { machine, job } => self.work_ends(machine, job),
+            Happening::Die(machine, death) => self.die(machine, death),
+            Happening::DieWorking { machine, job, death } => self.die_working(machine, job, death),
+            Happening::Depart(machine) => self.depart(machine),
+            Happening::ExternalDeparture(machine) => self.external_departure(machine),
+            Happening::Doubt(machine) => self.doubt(machine),
+            Happening::Clear(machine) => self.clear(machine),
+            Happening::Surface(machine) => self.surface(machine),
+            Happening::HostLost(host) => self.lose_host(&host),
+            Happening::Tell(machine) => return self.news(machine),
+            Happening::TellMissing { provider, machine } => {
+                let sink = self.yard.sinks.get(&provider).map(Arc::clone);
+                return sink.map_or(Then::Nothing, |sink| Then::Missed(sink, machine));
+            }
+            Happening::Operator(deed) => return Then::Deed(deed),
+            Happening::Restart => return Then::Start,
+        }
+        Then::Nothing
+    }
+
+    fn news(&mut self, number: u64) -> Then {
+        let Some(view) = self.show(number) else { return Then::Nothing };
+        let provider = self.yard.machines.get(&number).map(|machine| machine.provider);
+        match provider.and_then(|provider| self.yard.sinks.get(&provider)) {
+            Some(sink) => Then::Seen(Arc::clone(sink), view),
+            None => Then::Nothing,
+        }
+    }
+
+    /// Clears up behind a dead daemon, and plans the next one.
+    pub(super) fn after_crash(&mut self) {
+        self.bury();
+        self.yard.sinks.clear();
+        let waiting: Vec<u64> = self
+            .yard
+            .machines
+            .values_mut()
+            .filter_map(|machine| {
+                let asked = std::mem::take(&mut machine.asking);
+                (asked && machine.stage == Stage::Polling).then_some(machine.number)
+            })
+            .collect();
+        for machine in waiting {
+            let wait = self.dice.between(500, 5_000);
+            self.later(wait, Happening::Poll(machine));
+        }
+        let downtime = self.dice.skewed(500, 300_000);
+        self.later(downtime, Happening::Restart);
+    }
+}

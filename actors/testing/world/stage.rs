@@ -1,0 +1,214 @@
+//! Words for scenarios: queue this, pair those, let that go wrong once.
+
+use std::time::Duration;
+
+use super::World;
+use crate::model::{InstanceId, Labels, MachineName, Place, RunnerName, State};
+use crate::testing::clock::millis;
+use crate::testing::happening::Happening;
+use crate::testing::observed::{DeleteCalled, Seen};
+use crate::testing::script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point};
+
+impl World {
+    /// Queues a job of repository `acme/web` for these labels that runs so long.
+    pub fn queue(&self, labels: &[&str], runs: Duration) -> u64 {
+        let labels = Labels::from_iter(labels);
+        self.outside().queue_job(web(), labels, millis(runs))
+    }
+
+    /// Queues a job whose run has failed at start-up, so that nobody can ever run it.
+    pub fn queue_dead(&self, labels: &[&str]) -> u64 {
+        self.outside().queue_dead_job(web(), Labels::from_iter(labels))
+    }
+
+    /// Cancels a job; between assignment and pick-up too.
+    pub fn cancel(&self, job: u64) {
+        let mut outside = self.outside();
+        let attempt = outside.hub.jobs.get(&job).map_or(0, |job| job.attempt);
+        outside.cancel_assigned(job, attempt);
+        outside.cancel_job(job);
+    }
+
+    /// Lets the forge assign nothing but what is paired.
+    pub fn hold_assignments(&self) {
+        self.outside().script.hands_off = true;
+    }
+
+    /// Lets the forge assign as it likes.
+    pub fn free_assignments(&self) {
+        let mut outside = self.outside();
+        outside.script.hands_off = false;
+        outside.wish_match();
+    }
+
+    /// Gives a job to the runner of a machine, as soon as both are ready.
+    pub fn pair(&self, job: u64, machine: &MachineName) {
+        let mut outside = self.outside();
+        outside.script.pairs.push((job, machine.clone()));
+        outside.wish_match();
+    }
+
+    /// Lets the worker of a machine start so long after its assignment.
+    pub fn pick_up_after(&self, machine: &MachineName, wait: Duration) {
+        self.outside().script.pickups.insert(machine.clone(), millis(wait));
+    }
+
+    /// Decides how the next create goes.
+    pub fn next_create(&self, plan: CreatePlan) {
+        self.outside().script.creates.push_back(plan);
+    }
+
+    /// Decides how the next machine lives.
+    pub fn next_machine(&self, fate: Fate) {
+        self.outside().script.fates.push_back(fate);
+    }
+
+    /// Decides how the next delete goes.
+    pub fn next_delete(&self, plan: DeletePlan) {
+        self.outside().script.deletes.push_back(plan);
+    }
+
+    /// Decides how the next mint goes.
+    pub fn next_mint(&self, plan: MintPlan) {
+        self.outside().script.mints.push_back(plan);
+    }
+
+    /// Lets the next removal of a runner be accepted although it has a job.
+    pub fn be_nasty(&self, runner: &RunnerName) {
+        self.outside().script.nasty.insert(runner.clone());
+    }
+
+    /// Lets the next removals of a free runner be refused as busy.
+    pub fn lie_422(&self, runner: &RunnerName, times: u32) {
+        self.outside().script.lie422.insert(runner.clone(), times);
+    }
+
+    /// Lets the next look at a runner say 404.
+    pub fn hide_runner(&self, runner: &RunnerName) {
+        self.outside().script.hidden_runners.insert(runner.clone());
+    }
+
+    /// Lets the next read of a machine say absent.
+    pub fn hide_machine(&self, machine: &MachineName) {
+        self.outside().script.hidden_machines.insert(machine.clone());
+    }
+
+    /// Lets the next read of a job say 404.
+    pub fn hide_job(&self, job: u64) {
+        self.outside().script.hidden_jobs.insert(job);
+    }
+
+    /// Lets every machine listing be empty, and call itself complete, for so long.
+    pub fn empty_listings_for(&self, time: Duration) {
+        let mut outside = self.outside();
+        outside.script.empty_lists_until = outside.now() + millis(time);
+    }
+
+    /// Silences the witness of a machine for so long.
+    pub fn silence(&self, machine: &MachineName, time: Duration) {
+        let mut outside = self.outside();
+        let until = outside.now() + millis(time);
+        outside.script.silent_until.insert(machine.clone(), until);
+    }
+
+    /// Lets the forge answer no read for so long.
+    pub fn darken_forge(&self, time: Duration) {
+        let mut outside = self.outside();
+        outside.script.forge_dark_until = outside.now() + millis(time);
+    }
+
+    /// Loses the next webhooks of a kind.
+    pub fn lose_hooks(&self, kind: HookKind, count: u32) {
+        *self.outside().script.lost_hooks.entry(kind).or_default() += count;
+    }
+
+    /// Lets webhooks of a kind be so late from now on.
+    pub fn delay_hooks(&self, kind: HookKind, wait: Duration) {
+        self.outside().script.late_hooks.insert(kind, millis(wait));
+    }
+
+    /// Lets what lives in a machine end this way, now.
+    pub fn kill(&self, machine: &MachineName, death: Death) {
+        let mut outside = self.outside();
+        let number = outside.yard.anywhere(machine).map(|machine| machine.number);
+        if let Some(number) = number {
+            outside.die(number, death);
+        }
+    }
+
+    /// Loses the host of a machine, with everything on it.
+    pub fn lose_host_of(&self, machine: &MachineName) {
+        let mut outside = self.outside();
+        let host = outside.yard.anywhere(machine).map(|machine| machine.host.clone());
+        if let Some(host) = host {
+            outside.lose_host(&host);
+        }
+    }
+
+    /// Lets somebody else delete a machine.
+    pub fn delete_from_outside(&self, machine: &MachineName) {
+        self.outside().delete_from_outside(machine);
+    }
+
+    /// Crashes the daemon now; it starts again after `down`.
+    pub fn crash(&mut self, down: Duration) {
+        self.outside().crash("scripted crash");
+        self.bury_if_crashed();
+        let mut outside = self.outside();
+        outside.forget(|what| matches!(what, Happening::Restart));
+        outside.later(millis(down), Happening::Restart);
+    }
+
+    /// Crashes the daemon at the n-th save from now on.
+    pub fn crash_at_save(&self, nth: u64, point: Point) {
+        self.outside().script.crash_at_save(nth, point);
+    }
+
+    /// Lets the next saves fail without effect.
+    pub fn fail_saves(&self, count: u32) {
+        self.outside().script.fail_saves(count);
+    }
+
+    /// Lets the next saves be done and lose their answers.
+    pub fn lose_saves(&self, count: u32) {
+        self.outside().script.lose_saves(count);
+    }
+
+    /// Returns all live rows with their states, in the order of their names.
+    pub fn states(&self) -> Vec<(InstanceId, State)> {
+        self.leftovers().rows
+    }
+
+    /// Returns the delete calls seen so far; the world must remember.
+    pub fn deletes(&self) -> Vec<DeleteCalled> {
+        let called = |what: &Seen| match what {
+            Seen::DeleteCalled(called) => Some(DeleteCalled::clone(called)),
+            Seen::Saved { .. }
+            | Seen::JobsSaved { .. }
+            | Seen::PoolSaved(_)
+            | Seen::SaveRefused { .. }
+            | Seen::CreateCalled { .. }
+            | Seen::Appeared { .. }
+            | Seen::MachineEnded { .. }
+            | Seen::MachineGone { .. }
+            | Seen::Minted { .. }
+            | Seen::NameTaken(_)
+            | Seen::Deregister { .. }
+            | Seen::HandedOut { .. }
+            | Seen::JobStarted { .. }
+            | Seen::JobOver { .. }
+            | Seen::Started { .. }
+            | Seen::Crashed(_) => None,
+        };
+        self.history().iter().filter_map(|seen| called(&seen.what)).collect()
+    }
+
+    /// Returns whether a job is over at the forge.
+    pub fn is_over(&self, job: u64) -> bool {
+        self.outside().hub.jobs.get(&job).is_some_and(crate::testing::SimJob::is_over)
+    }
+}
+
+fn web() -> Place {
+    Place { owner: "acme".into(), repository: "web".into(), enterprise: None }
+}
