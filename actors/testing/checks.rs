@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::observed::{DeleteCalled, Observed, Seen};
 use super::outside::Outside;
+use super::{Leftovers, SimJob};
 use crate::invariants::{Snapshot, Violation, check_budget, check_job, check_rows, scan};
 use crate::model::{
     End, Instance, InstanceId, JobId, MachineName, PoolId, PoolSpec, Reason, RunnerName, State,
@@ -74,6 +75,40 @@ impl Checker {
             self.broken.extend(check_budget(pool, times, budget));
         }
         self.retires.clear();
+    }
+
+    /// Demands that a world brought to rest holds nothing any more.
+    pub fn at_the_end(&mut self, truth: &Outside, registry: Option<&Registry>, left: &Leftovers) {
+        for machine in &left.machines {
+            self.demand(false, 22, machine, || "is left behind".into());
+        }
+        for runner in &left.registrations {
+            self.demand(false, 17, runner, || "is still registered".into());
+        }
+        for (id, state) in &left.rows {
+            self.demand(false, 3, id, || format!("never came to its end: {state}"));
+        }
+        for job in &left.jobs {
+            self.demand(false, 13, job, || "was never served".into());
+        }
+        for open in truth.shelf.open_jobs() {
+            let over = truth.hub.jobs.get(&open.id.number).is_none_or(SimJob::is_over);
+            self.demand(!over, 13, &open.id, || {
+                format!("is over at the forge and still {:?} here", open.state())
+            });
+        }
+        let unhandled = truth.shelf.unhandled_count();
+        self.demand(unhandled == 0, 28, &"inbox", || format!("holds {unhandled} deliveries"));
+        if let Some(registry) = registry {
+            let shown = registry.len();
+            self.demand(shown == 0 || !left.rows.is_empty(), 2, &"board", || {
+                format!("shows {shown} instances that are gone")
+            });
+            let counted = registry.violations();
+            self.demand(counted == 0, 1, &"daemon", || {
+                format!("counted {counted} violations by itself")
+            });
+        }
     }
 
     fn look_at(&mut self, observed: &Observed, truth: &Outside, registry: Option<&Registry>) {
@@ -144,7 +179,10 @@ impl Checker {
         if before.is_some_and(|row| row.end.is_none())
             && let Some(End::Gone { .. }) = &after.end
         {
-            let there = truth.machine_exists(&after.provider, &after.machine);
+            let there = truth
+                .yard
+                .anywhere(&after.machine)
+                .is_some_and(|machine| machine.exists());
             self.demand(!there, 18, &after.id, || "was called gone while it was there".into());
         }
         if newly(State::Ended)

@@ -2,6 +2,7 @@
 
 pub mod contract;
 
+mod checks;
 mod clock;
 mod dice;
 mod faults;
@@ -11,10 +12,12 @@ mod observed;
 mod outside;
 mod provider;
 mod script;
+pub mod sim;
 mod store;
 mod trace;
 mod world;
 
+pub use checks::Checker;
 pub use clock::{Moment, SimChance, SimClock, SimSeal, SimSpawner, date, in_virtual_time, millis};
 pub use dice::{Dice, Rate};
 pub use faults::{
