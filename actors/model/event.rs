@@ -141,6 +141,13 @@ pub enum What {
     Heard(JobFact),
     /// The job became demand of a pool.
     Routed(PoolId),
+    /// Every pool that could serve the job refuses; it waits for its first choice.
+    Held {
+        /// The first choice.
+        pool: PoolId,
+        /// Why that pool refuses.
+        why: String,
+    },
     /// No pool can serve the job.
     Nobody(String),
     /// The job was offered to an instance.
@@ -279,6 +286,7 @@ impl fmt::Display for What {
             Self::Foreign { machine, .. } => write!(f, "machine `{machine}` is not ours to touch"),
             Self::Heard(fact) => write!(f, "the forge says {fact:?}"),
             Self::Routed(pool) => write!(f, "is demand of pool `{pool}`"),
+            Self::Held { pool, why } => write!(f, "waits for pool `{pool}`, which {why}"),
             Self::Nobody(why) => write!(f, "no pool can serve it: {why}"),
             Self::OfferedTo(instance) => write!(f, "offered to `{instance}`"),
             Self::Unoffered { instance, why } => {

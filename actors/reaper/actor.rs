@@ -245,7 +245,7 @@ impl Reaper {
     fn announce(&self, subject: Subject, what: What) {
         let at = self.start.base.clock.now();
         let event = Event { subject, seq: 0, at, last_at: at, count: 1, what };
-        self.start.base.registry.announce(event);
+        self.start.base.registry.announce(&event);
     }
 
     fn pass_on_runners(&self, seen: &Runners) {

@@ -172,7 +172,9 @@ impl Checker {
         registry: Option<&Registry>,
     ) {
         if let Some(registry) = registry {
-            let owned = registry.holds(&after.id) || after.state == State::Deleted;
+            // The step may have gone on to the end of this life.
+            let over = truth.shelf.row(&after.id).is_none_or(|row| row.state == State::Deleted);
+            let owned = registry.holds(&after.id) || over;
             self.demand(owned, 2, &after.id, || "was saved without an entry".into());
         }
         let newly = |state| after.state == state && before.is_none_or(|row| row.state != state);
