@@ -132,6 +132,7 @@ impl Turn<'_> {
 
     /// Takes the end of an offer; an older one's end is not this one's.
     pub(super) fn offer_ended(&mut self, job: &JobId, generation: Generation, why: OfferEnd) {
+        self.execution_taken_back(job, why);
         let held = self
             .row
             .offer
@@ -151,6 +152,18 @@ impl Turn<'_> {
             self.wish(WishRank::Retire, Reason::OfferEnded, None);
         }
         self.go(State::Idle, "its offer ended");
+    }
+
+    /// The forge says that the job it had proven here waits again, or runs elsewhere: whatever
+    /// works here, nobody can name it.
+    fn execution_taken_back(&mut self, job: &JobId, why: OfferEnd) {
+        let taken_back = matches!(why, OfferEnd::Requeued | OfferEnd::TakenElsewhere);
+        let proven = self.row.executing.as_ref() == Some(job) && self.row.job_over.is_none();
+        if taken_back && proven && self.row.state < State::Ended {
+            self.tell(What::OfferEnded(job.clone(), why));
+            self.row.executing = None;
+            self.notes.vigil = super::notes::Vigil::default();
+        }
     }
 
     /// Takes the forge's proof that a job runs here.

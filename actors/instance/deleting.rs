@@ -78,7 +78,7 @@ impl Turn<'_> {
 
     /// Takes an absent read, or a delete that found nothing.
     pub(super) fn absent_during_deletion(&mut self, begun: Timestamp) {
-        if self.row.state != State::Deleting {
+        if self.row.state != State::Deleting || self.row.machine_gone_at.is_some() {
             return;
         }
         let ours = self

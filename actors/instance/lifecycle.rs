@@ -80,11 +80,16 @@ impl Turn<'_> {
 
     fn drive_once(&mut self) {
         self.drive_forced();
+        if self.notes.closing.is_none() {
+            self.drive_state();
+        }
         if self.notes.closing.is_some() {
             self.drive_look();
             self.drive_closing();
-            return;
         }
+    }
+
+    fn drive_state(&mut self) {
         match self.row.state {
             State::PendingCreate => self.drive_pending_create(),
             State::Creating => self.drive_creating(),
@@ -305,7 +310,6 @@ impl Turn<'_> {
             None => "the machine is over".to_owned(),
         };
         self.close(WarrantKind::OwnEnd, vec![evidence]);
-        self.drive_closing();
     }
 
     /// Returns whether positive proof says that nothing ever worked here.

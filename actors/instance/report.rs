@@ -3,7 +3,7 @@
 use super::Permit;
 use super::notes::Notes;
 use crate::jobs::News;
-use crate::model::{Instance, Reason, State, VerdictClass};
+use crate::model::{Instance, JobId, Reason, State, VerdictClass};
 use crate::pool::{Outcome, Report};
 
 /// Returns what the pool must know.
@@ -65,6 +65,7 @@ pub(super) struct Told {
     /// For how many mints the names were told, plus one.
     names: Option<u32>,
     offerable: bool,
+    working: Option<JobId>,
     ended: bool,
     deleted: bool,
 }
@@ -88,6 +89,12 @@ impl Told {
             } else {
                 News::Unavailable
             });
+        }
+        // Said once for each job, so that an end the ledger could not tell is told after all.
+        let works = row.executing.as_ref().filter(|_| row.job_over.is_none());
+        if works.is_some() && self.working.as_ref() != works && row.state < State::Ended {
+            self.working = works.cloned();
+            news.push(News::Working(works.cloned()));
         }
         if row.state >= State::Ended && !self.ended {
             self.ended = true;

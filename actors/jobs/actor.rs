@@ -9,19 +9,19 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::task::AbortHandle;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use super::change::{Act, Change};
 use super::ledger::Ledger;
-use super::memory::REMEMBERED;
+use super::news::testimony;
+use super::patience::{Memory, recollect, save_for_ever};
 use super::{Kit, ToLedger};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::instance::ToInstance;
 use crate::mail::{Office, Reply};
-use crate::model::{Generation, InstanceId, Job, JobId, JobNotice, PoolId, Timestamp};
+use crate::model::{Generation, InstanceId, JobId, PoolId, Timestamp};
 use crate::pool::ToPool;
-use crate::ports::{JobSave, SaveError, StoreError};
 use crate::requeue::ToRequeue;
 use crate::settings::RequeueSettings;
 use crate::supervise::{Leash, Letter, Obituary, inlet};
@@ -69,14 +69,6 @@ struct Batch {
     letters: usize,
 }
 
-/// What the store remembers at the start.
-struct Memory {
-    open: Vec<Job>,
-    closed: Vec<Job>,
-    tombstones: Vec<(JobId, Timestamp)>,
-    unhandled: Vec<JobNotice>,
-}
-
 impl LedgerActor {
     fn new(links: LedgerStart) -> Self {
         let fleet = links.fleet.clone();
@@ -107,8 +99,15 @@ impl LedgerActor {
         ctx.wait(load.into_actor(self).map(|memory, this, ctx| {
             let (now, settings) = (this.now(), this.links.settings.clone());
             info!(jobs = memory.open.len(), "the ledger is open");
-            let Memory { open, closed, tombstones, unhandled } = memory;
+            let Memory { open, closed, tombstones, unhandled, live } = memory;
             this.ledger = Ledger::restore(settings, open, closed, tombstones, now);
+            for row in live {
+                let has_owner = this.links.base.registry.inlet(&row.id).is_some();
+                for news in testimony(&row, has_owner) {
+                    let change = this.ledger.news(news, now);
+                    this.gather(change, ctx);
+                }
+            }
             for notice in unhandled {
                 let change = this.ledger.notice(notice, now);
                 this.gather(change, ctx);
@@ -282,54 +281,5 @@ impl Drop for LedgerActor {
         for errand in &self.errands {
             errand.abort();
         }
-    }
-}
-
-/// Reads all of it, again and again until the store answers.
-async fn recollect(base: &Base) -> Memory {
-    let mut pause = Pause::default();
-    loop {
-        match try_recollect(base).await {
-            Ok(memory) => return memory,
-            Err(why) => warn!("the ledger cannot open yet: {why}"),
-        }
-        pause.wait().await;
-    }
-}
-
-async fn try_recollect(base: &Base) -> Result<Memory, StoreError> {
-    let since = base.clock.now().checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
-    Ok(Memory {
-        open: base.records.open_jobs().await?,
-        closed: base.records.closed_jobs(since).await?,
-        tombstones: base.records.tombstones().await?,
-        unhandled: base.records.unhandled().await?,
-    })
-}
-
-/// Saves, again and again until it is durable or somebody else is the writer.
-async fn save_for_ever(kit: &Kit, save: JobSave) -> Result<(), SaveError> {
-    let mut pause = Pause::default();
-    loop {
-        match kit.rows.save(save.clone()).await {
-            Err(SaveError::Retry(why)) => warn!("jobs are not saved yet: {why}"),
-            done @ (Ok(())
-            | Err(
-                SaveError::Conflict { .. } | SaveError::Owned { .. } | SaveError::Fenced(_),
-            )) => return done,
-        }
-        pause.wait().await;
-    }
-}
-
-/// Waits longer each time: 100 ms doubling to 5 s.
-#[derive(Default)]
-struct Pause(u32);
-
-impl Pause {
-    async fn wait(&mut self) {
-        let length = Duration::from_millis(100).saturating_mul(1 << self.0.min(6));
-        self.0 += 1;
-        tokio::time::sleep(length.min(Duration::from_secs(5))).await;
     }
 }

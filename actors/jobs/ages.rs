@@ -21,9 +21,7 @@ impl Ledger {
         }
         self.change.save.forget_before =
             self.tombstones.forget(now).map(|youngest| after(youngest, Duration::from_nanos(1)));
-        self.closed.retain(|_, job| {
-            !is_due(job.over_at.unwrap_or(job.heard_at), REMEMBERED, now)
-        });
+        self.closed.retain(|_, job| !is_due(job.over_at.unwrap_or(job.heard_at), REMEMBERED, now));
         self.in_sight.retain(|_, at| !is_due(*at, REMEMBERED, now));
         self.finish(now)
     }

@@ -22,7 +22,8 @@ impl Change {
         self.save.absorb(later.save);
         for act in later.acts {
             if let Act::Demand { pool, .. } = &act {
-                self.acts.retain(|told| !matches!(told, Act::Demand { pool: of, .. } if of == pool));
+                self.acts
+                    .retain(|told| !matches!(told, Act::Demand { pool: of, .. } if of == pool));
             }
             self.acts.push(act);
         }

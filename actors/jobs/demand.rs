@@ -7,11 +7,11 @@
 
 use std::sync::Arc;
 
+use super::Accepts;
 use super::change::{Act, Change};
 use super::index::{Line, Open};
 use super::ledger::{Ledger, Standing};
 use super::routing::{Route, Want, route};
-use super::Accepts;
 use crate::model::{InstanceId, Job, JobFact, JobId, PoolId, PoolSpec, Timestamp, What};
 use crate::pool::Demand;
 
@@ -31,10 +31,8 @@ impl Ledger {
             let known = self.pools.iter().find(|pool| pool.spec.id == *id);
             known.map_or(Accepts::Work, |pool| pool.accepts)
         };
-        self.pools = specs
-            .into_iter()
-            .map(|spec| Standing { accepts: accepts(&spec.id), spec })
-            .collect();
+        self.pools =
+            specs.into_iter().map(|spec| Standing { accepts: accepts(&spec.id), spec }).collect();
         self.told.clear();
         let early = self.early.take().unwrap_or_default();
         self.assign_all(now);
@@ -46,7 +44,12 @@ impl Ledger {
     }
 
     /// Learns whether a pool takes work; it may have forgotten its demand, so it is told.
-    pub(crate) fn standing_changed(&mut self, id: &PoolId, accepts: Accepts, now: Timestamp) -> Change {
+    pub(crate) fn standing_changed(
+        &mut self,
+        id: &PoolId,
+        accepts: Accepts,
+        now: Timestamp,
+    ) -> Change {
         self.told.remove(id);
         if let Some(pool) = self.pools.iter_mut().find(|pool| pool.spec.id == *id) {
             pool.accepts = accepts;

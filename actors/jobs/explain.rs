@@ -145,11 +145,9 @@ fn asked(job: &Job, now: Timestamp) -> Option<String> {
 }
 
 fn last_offer(events: &[Event], now: Timestamp) -> Option<String> {
-    events.iter().rev().find_map(|event| match &event.what {
-        What::Unoffered { .. } => Some(format!("{} ago: {}.", ago(event.last_at, now), event.what)),
-        #[expect(clippy::wildcard_enum_match_arm, reason = "one kind of event is looked for")]
-        _ => None,
-    })
+    let mut latest_first = events.iter().rev();
+    let last = latest_first.find(|event| matches!(event.what, What::Unoffered { .. }))?;
+    Some(format!("{} ago: {}.", ago(last.last_at, now), last.what))
 }
 
 fn machines(view: &PoolView) -> u32 {

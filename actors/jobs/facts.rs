@@ -9,11 +9,10 @@
 use super::change::{Act, Change};
 use super::demand::Seat;
 use super::ledger::Ledger;
-use super::memory::is_name_of;
 use super::routing::{Route, Want};
 use crate::model::{
-    Asked, Closure, Conclusion, Event, Execution, Generation, InstanceId, Job, JobFact, JobId,
-    JobNotice, JobOver, Offer, OfferEnd, OfferStage, RunnerName, Subject, Timestamp, What,
+    Asked, Closure, Conclusion, Event, Generation, Job, JobFact, JobId, JobNotice, JobOver, Offer,
+    OfferEnd, RunnerName, Subject, Timestamp, What,
 };
 use crate::mutants::{self, Mutant};
 
@@ -123,7 +122,7 @@ impl Ledger {
                     self.assign(id, Seat::Fresh, now);
                 }
             }
-            JobFact::InProgress => self.progress(id, runner, source, now),
+            JobFact::InProgress => self.progress(id, runner.as_ref(), source, now),
             JobFact::Completed(conclusion) => self.complete(id, &conclusion, runner, now),
         }
     }
@@ -132,17 +131,17 @@ impl Ledger {
     fn progress(
         &mut self,
         id: &JobId,
-        runner: Option<RunnerName>,
+        runner: Option<&RunnerName>,
         source: Source,
         now: Timestamp,
     ) {
         self.begin(id, now);
         let Some(job) = self.job(id) else { return };
         let proven = job.execution.as_ref().map(|run| run.instance.clone());
-        let claimed = runner.as_ref().and_then(|name| self.whose(job, name));
+        let claimed = runner.and_then(|name| self.whose(job, name));
         let is_news = source == Source::Direct || proven.is_none();
-        if runner.is_some() && runner != job.runner && is_news {
-            self.amend(id, now, |job| job.runner.clone_from(&runner));
+        if runner.is_some() && runner != job.runner.as_ref() && is_news {
+            self.amend(id, now, |job| job.runner = runner.cloned());
         }
         match (claimed, proven) {
             (Some(claimed), Some(proven)) if claimed == proven => {}
@@ -154,7 +153,7 @@ impl Ledger {
     }
 
     /// Lets the fact rise to `in_progress`, and reopens what was given up.
-    fn begin(&mut self, id: &JobId, now: Timestamp) {
+    pub(super) fn begin(&mut self, id: &JobId, now: Timestamp) {
         let Some(job) = self.job(id) else { return };
         let (closed, risen) = (job.closed.is_some(), job.fact.rank() < JobFact::InProgress.rank());
         if closed {
@@ -164,67 +163,6 @@ impl Ledger {
         if risen {
             self.amend(id, now, |job| job.fact = JobFact::InProgress);
             self.note(id, What::Heard(JobFact::InProgress), now);
-        }
-    }
-
-    /// Returns whose runner a name is; a job's own holder is known by the form of the name.
-    fn whose(&self, job: &Job, name: &RunnerName) -> Option<InstanceId> {
-        let holder = job.holder().filter(|holder| is_name_of(name, holder));
-        self.instances.named(name).or_else(|| holder.cloned())
-    }
-
-    /// Binds a job to the instance it is proven to run on, and frees what that was promised.
-    pub(super) fn execute(&mut self, id: &JobId, instance: &InstanceId, now: Timestamp) {
-        self.begin(id, now);
-        let Some(job) = self.job(id) else { return };
-        let (generation, before) = (job.generation, job.execution.clone());
-        let offered = job.open_offer().map(|offer| offer.instance.clone());
-        let pool = self.instances.pool_of(instance).cloned();
-        self.amend(id, now, |job| {
-            job.execution = Some(Execution { instance: instance.clone(), since: now });
-            job.pool = pool.or(job.pool.take());
-        });
-        self.note(id, What::ExecutingOn(instance.clone()), now);
-        // It is told first: an instance that only hears of its offer's end calls itself idle.
-        self.act(Act::ShowExecution { instance: instance.clone(), job: id.clone() });
-        match offered {
-            Some(offered) if offered == *instance => self.end_offer(id, OfferEnd::Executed, now),
-            Some(_) => self.end_offer(id, OfferEnd::TakenElsewhere, now),
-            None => {}
-        }
-        if let Some(before) = before.filter(|before| before.instance != *instance) {
-            self.tell_end(before.instance, id, generation, OfferEnd::TakenElsewhere);
-        }
-        for displaced in self.offers_to(instance) {
-            self.end_offer(&displaced, OfferEnd::Displaced, now);
-        }
-        self.instances.leave(instance);
-        if self.instances.is_over(instance) {
-            self.act(Act::AskForge(id.clone()));
-        }
-    }
-
-    /// Frees an instance whose job runs on a runner it does not answer to.
-    fn runs_elsewhere(&mut self, id: &JobId, named: bool, source: Source, now: Timestamp) {
-        let Some(job) = self.job(id) else { return };
-        // After a restart an instance may not have told its names yet.
-        let denied = |instance: &InstanceId| {
-            named && (source == Source::Direct || self.instances.has_answered(instance))
-        };
-        if let Some(offer) = job.open_offer() {
-            // Without its JIT config the instance cannot be the one.
-            if offer.stage == OfferStage::Offered || denied(&offer.instance) {
-                self.end_offer(id, OfferEnd::TakenElsewhere, now);
-            }
-        } else if let Some(run) = job.execution.clone()
-            && source == Source::Direct
-            && denied(&run.instance)
-        {
-            let generation = job.generation;
-            self.amend(id, now, |job| job.execution = None);
-            let (instance, why) = (run.instance, OfferEnd::TakenElsewhere);
-            self.note(id, What::Unoffered { instance: instance.clone(), why }, now);
-            self.tell_end(instance, id, generation, why);
         }
     }
 

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
+use super::Finding;
 use super::change::Change;
 use super::demand::Seat;
 use super::facts::Source;
 use super::ledger::{Ledger, Repository};
-use super::Finding;
 use crate::model::{
     Closure, Job, JobFact, JobId, JobReading, Offer, OfferEnd, OfferStage, Sighting, Timestamp,
     What, is_due,

@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::Accepts;
 use super::change::{Act, Change};
 use super::index::{Index, Open};
 use super::memory::{Instances, Tombstones, Unservable};
 use super::routing::Route;
-use super::Accepts;
 use crate::model::{
     Event, ForgeId, Generation, InstanceId, Job, JobFact, JobId, JobNotice, OfferEnd, OpenOffer,
     PoolId, PoolSpec, Subject, Timestamp, What,

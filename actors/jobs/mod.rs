@@ -1,7 +1,7 @@
 //! What is asked of us.
 //!
 //! A job has two axes. The forge's *fact* only rises and only the forge moves it
-//! ([`facts`]). Our *offer* says who should serve it ([`offers`]). Only an *execution*, the
+//! (`facts`). Our *offer* says who should serve it (`offers`). Only an *execution*, the
 //! forge's proof that it runs on a runner of ours, makes it `running`, and it need not run
 //! where it was offered: the forge gives any runner any job whose labels fit. So the
 //! execution of B on the instance that was offered A binds B there and frees A, in one
@@ -14,12 +14,13 @@
 //! ```
 //!
 //! There is one ledger a fleet, because the labels of pools overlap: whose demand a job is
-//! ([`routing`]) can only be decided by somebody who sees all pools.
+//! (`routing`) can only be decided by somebody who sees all pools.
 
 mod actor;
 mod ages;
 mod change;
 mod demand;
+mod executions;
 mod explain;
 mod facts;
 mod findings;
@@ -30,6 +31,7 @@ mod memory;
 mod messages;
 mod news;
 mod offers;
+mod patience;
 mod routing;
 #[cfg(test)]
 pub(crate) mod tests;

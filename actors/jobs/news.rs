@@ -5,8 +5,24 @@ use super::ledger::Ledger;
 use super::memory::Answering;
 use super::{InstanceNews, News};
 use crate::model::{
-    InstanceId, JobId, JobOver, OfferEnd, OfferStage, PoolId, RunnerName, Timestamp,
+    Instance, InstanceId, JobId, JobOver, OfferEnd, OfferStage, PoolId, RunnerName, State,
+    Timestamp,
 };
+
+/// Returns what an instance's row says, as its owner would have told it; a new ledger finds
+/// owners who believe that they have told everything.
+pub(super) fn testimony(row: &Instance, has_owner: bool) -> Vec<InstanceNews> {
+    let names = || (1..=row.mints.max(1)).map(|mint| row.runner_name(mint)).collect();
+    let mut news = Vec::new();
+    if row.state >= State::Ended {
+        news.push(News::Ended);
+    } else if has_owner {
+        news.push(News::Answers(names()));
+        news.extend(row.is_offerable().then_some(News::Offerable));
+    }
+    let told = |what| InstanceNews { id: row.id.clone(), pool: row.pool.clone(), what };
+    news.into_iter().map(told).collect()
+}
 
 impl Ledger {
     /// Hears news of an instance.
@@ -15,8 +31,7 @@ impl Ledger {
         match what {
             News::Answers(names) => self.appeared(&id, &pool, names, now),
             News::Offerable => self.instances.wait(&id, &pool),
-            News::Unavailable => self.instances.leave(&id),
-            News::Working(None) => self.instances.leave(&id),
+            News::Unavailable | News::Working(None) => self.instances.leave(&id),
             News::Working(Some(job)) => self.works(&id, &job, now),
             News::Ended => self.ended(&id, &pool, now),
             News::Deleted => {
@@ -28,13 +43,7 @@ impl Ledger {
     }
 
     /// Says again what a new owner may have missed, and recognises runners by their names.
-    fn appeared(
-        &mut self,
-        id: &InstanceId,
-        pool: &PoolId,
-        names: Vec<RunnerName>,
-        now: Timestamp,
-    ) {
+    fn appeared(&mut self, id: &InstanceId, pool: &PoolId, names: Vec<RunnerName>, now: Timestamp) {
         let strangers = |name| self.index.strangers.get(name).into_iter().flatten().cloned();
         let recognised: Vec<JobId> = names.iter().flat_map(strangers).collect();
         let runs = self.runs_on(id);

@@ -20,11 +20,7 @@ pub(crate) struct Want {
 impl Want {
     /// Returns what a job asks.
     pub(crate) fn of(job: &Job) -> Self {
-        Self {
-            forge: job.id.forge.clone(),
-            place: job.place.clone(),
-            labels: job.labels.clone(),
-        }
+        Self { forge: job.id.forge.clone(), place: job.place.clone(), labels: job.labels.clone() }
     }
 
     /// Returns what the job of a notice asks.
@@ -138,7 +134,8 @@ mod tests {
 
     /// Routes among `linux` [linux], `gpu` [gpu, linux] and `twin` [linux], in this order.
     fn among(labels: &[&str], accepts: [Accepts; 3]) -> Route {
-        let pools = [pool("linux", &["linux"]), pool("gpu", &["gpu", "linux"]), pool("twin", &["linux"])];
+        let pools =
+            [pool("linux", &["linux"]), pool("gpu", &["gpu", "linux"]), pool("twin", &["linux"])];
         let standing: Vec<_> = pools.iter().zip(accepts).collect();
         route(&want(labels), &standing)
     }
@@ -157,7 +154,11 @@ mod tests {
             (vec!["linux", "gpu"], [Work, Work, Work], to("gpu")),
             (vec!["linux"], [Full, Work, Work], to("twin")),
             (vec!["linux"], [Draining, Work, Broken], to("gpu")),
-            (vec!["linux"], [Full, Broken, Draining], Route::Held { pool: "linux".into(), why: Full }),
+            (
+                vec!["linux"],
+                [Full, Broken, Draining],
+                Route::Held { pool: "linux".into(), why: Full },
+            ),
             (vec!["gpu"], [Work, Broken, Work], Route::Held { pool: "gpu".into(), why: Broken }),
         ] {
             assert_eq!(among(&labels, accepts), expected, "{labels:?} with {accepts:?}");
@@ -185,10 +186,7 @@ mod tests {
         );
         let foreign = Place { owner: "other".into(), ..place() };
         let foreign = Want { place: foreign, ..want(&["linux"]) };
-        assert_eq!(
-            route(&foreign, &standing),
-            Route::Nobody("no pool serves `other/web`".into())
-        );
+        assert_eq!(route(&foreign, &standing), Route::Nobody("no pool serves `other/web`".into()));
     }
 
     #[test]

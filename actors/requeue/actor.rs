@@ -8,8 +8,8 @@ use actix::prelude::*;
 use tokio::task::AbortHandle;
 use tracing::{debug, warn};
 
-use super::unserved::{Question, Why, find, question};
 use super::ToRequeue;
+use super::unserved::{Question, Why, find, question};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::jobs::{Finding, ToLedger};
@@ -86,8 +86,8 @@ impl RequeueActor {
         let look = self.run(async move {
             match look(&base, &settings).await {
                 Ok(found) => {
-                let _ = home.tell(ToRequeue::Found(found));
-            }
+                    let _ = home.tell(ToRequeue::Found(found));
+                }
                 Err(why) => warn!("cannot look for unserved jobs: {why}"),
             }
         });

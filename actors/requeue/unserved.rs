@@ -67,10 +67,8 @@ pub(crate) fn find(
     now: Timestamp,
     settings: &RequeueSettings,
 ) -> Vec<Question> {
-    let mut found: Vec<Question> = jobs
-        .iter()
-        .filter_map(|job| question(job, why(job, live, now, settings)?))
-        .collect();
+    let mut found: Vec<Question> =
+        jobs.iter().filter_map(|job| question(job, why(job, live, now, settings)?)).collect();
     found.sort_by(|a, b| (a.why, &a.job).cmp(&(b.why, &b.job)));
     found
 }

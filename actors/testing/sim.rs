@@ -21,6 +21,9 @@ const AFTERMATH: Duration = Duration::from_mins(30);
 /// A job that a dead run left queued is given up after a day; a registration after another.
 const PATIENCE: Duration = Duration::from_hours(60);
 
+/// How many failures of a thread are told with their story.
+const STORIES: usize = 5;
+
 /// Holds what many worlds brought.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -182,7 +185,8 @@ impl Tally {
         self.years += years(outcome.lived);
         if let Some(first) = outcome.broken.first() {
             let what = first.to_string();
-            self.failures.push(Failure { seed, what, story: last_words(seed, first) });
+            let story = if self.failures.len() < STORIES { last_words(seed, first) } else { vec![] };
+            self.failures.push(Failure { seed, what, story });
         }
     }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler_actors::testing::sim::{self, Tally};
 
-/// How many failing seeds are told in full.
+/// How many failing seeds are told with their story; the others get a line.
 const TOLD: usize = 5;
 
 /// Runs the deterministic simulation.
@@ -52,15 +52,14 @@ impl Sim {
             }
             None => sim::run(self.from, self.seeds, self.threads.unwrap_or_else(cores)),
         };
-        for failure in tally.failures.iter().take(TOLD) {
-            writeln!(out, "seed {} broke {}", failure.seed, failure.what)?;
-            for line in &failure.story {
-                writeln!(out, "    {line}")?;
+        for (at, failure) in tally.failures.iter().enumerate() {
+            writeln!(out, "seed {}: {}", failure.seed, failure.what)?;
+            if at < TOLD {
+                for line in &failure.story {
+                    writeln!(out, "    {line}")?;
+                }
+                writeln!(out, "    replay: ostler sim --replay {}", failure.seed)?;
             }
-            writeln!(out, "    replay: ostler sim --replay {}", failure.seed)?;
-        }
-        if tally.failures.len() > TOLD {
-            writeln!(out, "… and {} more", tally.failures.len() - TOLD)?;
         }
         writeln!(out, "{}", last_line(&tally))?;
         Ok(tally.violations)

@@ -11,8 +11,8 @@ use tokio::task::{AbortHandle, LocalSet};
 use super::T0;
 use crate::base::Base;
 use crate::model::{
-    Epoch, Event, ExitRecord, Instance, InstanceId, Job, JobId, JobNotice, MachineName, PoolId,
-    PoolRow, ProviderId, Subject, Timestamp, after,
+    Binding, Epoch, Event, ExitRecord, Instance, InstanceId, Job, JobId, JobNotice, MachineName,
+    PoolId, PoolRow, ProviderId, Registration, State, Subject, Timestamp, Version, WriteId, after,
 };
 use crate::ports::{
     Chance, Clock, Controller, Errand, JobRows, JobSave, Records, SaveError, Spawner, StoreError,
@@ -30,7 +30,7 @@ pub(crate) fn play(test: impl Future<Output = ()>) {
 
 /// Lets everything that is under way come to rest.
 pub(crate) async fn settle() {
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 /// Counts from `T0` along virtual time.
@@ -55,6 +55,44 @@ struct Here;
 impl Spawner for Here {
     fn spawn(&self, errand: Errand) -> AbortHandle {
         tokio::task::spawn_local(errand).abort_handle()
+    }
+}
+
+/// Returns the row of a late-bound instance of pool `linux`.
+pub(crate) fn instance(id: &str, state: State) -> Instance {
+    Instance {
+        id: id.into(),
+        pool: "linux".into(),
+        provider: "k8s".into(),
+        forge: "github".into(),
+        scope: "acme".parse().unwrap(),
+        binding: Binding::Late,
+        revision: "1".into(),
+        machine: id.into(),
+        uid: None,
+        host: None,
+        state,
+        since: T0,
+        created_at: T0,
+        version: Version(1),
+        write: WriteId(1),
+        events: 0,
+        wish: None,
+        create_called_at: Some(T0),
+        seen_at: Some(T0),
+        ready_at: Some(T0),
+        once_started: false,
+        mints: 0,
+        registration: Registration::None,
+        sealed_jit: None,
+        offer: None,
+        executing: None,
+        job_over: None,
+        end: None,
+        warrant: None,
+        verdict: None,
+        machine_gone_at: None,
+        adopted: false,
     }
 }
 
@@ -108,9 +146,9 @@ impl JobRows for Shelf {
         }
         inside.jobs.extend(save.jobs.into_iter().map(|job| (job.id.clone(), job)));
         inside.tombstones.extend(save.tombstones);
-        inside.unhandled.retain(|notice| {
-            notice.delivery.as_ref().is_none_or(|id| !save.handled.contains(id))
-        });
+        inside
+            .unhandled
+            .retain(|notice| notice.delivery.as_ref().is_none_or(|id| !save.handled.contains(id)));
         Ok(())
     }
 }

@@ -18,10 +18,8 @@ fn view() -> PoolView {
 }
 
 fn explained(desk: &Desk, view: PoolView) -> String {
-    let pools = [PoolStanding {
-        spec: Arc::new(pool("linux", &["linux"])),
-        view: Some(Arc::new(view)),
-    }];
+    let pools =
+        [PoolStanding { spec: Arc::new(pool("linux", &["linux"])), view: Some(Arc::new(view)) }];
     let events: Vec<Event> = desk.events.values().cloned().collect();
     explain_job(desk.job(1), &events, &pools, after(desk.now, Duration::from_secs(75))).join(" ")
 }

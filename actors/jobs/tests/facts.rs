@@ -3,8 +3,7 @@ use crate::model::{JobOver, JobState};
 use crate::mutants::{self, Mutant};
 
 fn over(who: &str, job: u64, names_us: bool) -> Act {
-    let over =
-        JobOver { job: id(job), conclusion: Some(Conclusion::Success), names_us, at: T0 };
+    let over = JobOver { job: id(job), conclusion: Some(Conclusion::Success), names_us, at: T0 };
     Act::ShowJobOver { instance: who.into(), over }
 }
 
@@ -282,7 +281,9 @@ fn a_job_nobody_serves_gets_no_row_and_is_remembered_until_a_pool_can() {
     let mut told = notice(1, QUEUED, None);
     told.labels = ["windows"].iter().collect();
     let change = desk.ledger.notice(told, T0);
-    assert!(matches!(&change.acts[..], [Act::Announce(event)] if matches!(event.what, What::Nobody(_))));
+    assert!(
+        matches!(&change.acts[..], [Act::Announce(event)] if matches!(event.what, What::Nobody(_)))
+    );
     desk.save(change);
     assert!(desk.rows.is_empty());
     assert_eq!(desk.ledger.show(&id(1)).unwrap().fact, QUEUED);

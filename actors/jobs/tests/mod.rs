@@ -19,9 +19,9 @@ use super::index::Index;
 use super::ledger::Ledger;
 use super::{Finding, InstanceNews, News};
 use crate::model::{
-    Binding, Conclusion, Event, Generation, InstanceId, Job, JobFact, JobId, JobNotice,
-    JobReading, MachineSpec, Offer, OfferEnd, OfferStage, Place, Policy, PoolId, PoolSpec,
-    Sighting, Subject, Timestamp, What, after,
+    Binding, Conclusion, Event, Generation, InstanceId, Job, JobFact, JobId, JobNotice, JobReading,
+    MachineSpec, Offer, OfferEnd, OfferStage, Place, Policy, PoolId, PoolSpec, Sighting, Subject,
+    Timestamp, What, after,
 };
 use crate::pool::Demand;
 use crate::settings::{RequeueSettings, Settings};
@@ -260,8 +260,7 @@ impl Desk {
             };
             let queued = u32::try_from(waiting(false).count()).unwrap();
             let blocked = waiting(true).next().is_some();
-            let oldest =
-                waiting(true).chain(waiting(false)).map(|open| open.job.queued_at).min();
+            let oldest = waiting(true).chain(waiting(false)).map(|open| open.job.queued_at).min();
             let demand = Demand { queued, blocked, oldest };
             assert_eq!(self.ledger.told.get(&pool.id), Some(&demand), "{} is misled", pool.id);
         }

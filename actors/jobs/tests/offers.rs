@@ -27,8 +27,7 @@ fn a_refused_offer_ends_and_goes_to_the_next() {
         desk.waits("a");
         desk.hear(1, QUEUED, None);
         desk.waits("b");
-        let change =
-            desk.ledger.offer_answered(&id(1), &"a".into(), Generation(1), answer, T0);
+        let change = desk.ledger.offer_answered(&id(1), &"a".into(), Generation(1), answer, T0);
         let acts = desk.save(change);
         assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Refused)]);
         assert_eq!(told_to(&acts, "b"), [&offered("b", 1, 2)]);
@@ -67,8 +66,7 @@ fn a_taken_offer_stays_open() {
     let mut desk = Desk::new();
     desk.waits("a");
     desk.hear(1, QUEUED, None);
-    let change =
-        desk.ledger.offer_answered(&id(1), &"a".into(), Generation(1), Some(Ok(())), T0);
+    let change = desk.ledger.offer_answered(&id(1), &"a".into(), Generation(1), Some(Ok(())), T0);
     assert_eq!(desk.save(change), []);
     assert!(desk.job(1).open_offer().is_some());
 }

@@ -95,8 +95,7 @@ fn play(desk: &mut Desk, questions: &mut Vec<Finding>, input: &Input) {
             let answer = taken.then_some(Err(Refusal::Busy));
             let now = desk.now;
             let instance = INSTANCES[at].into();
-            let change =
-                desk.ledger.offer_answered(&id(job), &instance, generation, answer, now);
+            let change = desk.ledger.offer_answered(&id(job), &instance, generation, answer, now);
             desk.save(change);
         }
         Input::Ask(job) if desk.rows.contains_key(&id(job)) => {
@@ -109,11 +108,9 @@ fn play(desk: &mut Desk, questions: &mut Vec<Finding>, input: &Input) {
         }
         Input::Answer(..) => {}
         Input::Standing(at, kind) => {
-            let accepts =
-                [Accepts::Work, Accepts::Draining, Accepts::Full, Accepts::Broken];
+            let accepts = [Accepts::Work, Accepts::Draining, Accepts::Full, Accepts::Broken];
             let pool = desk.pools[at].id.clone();
-            let change =
-                desk.ledger.standing_changed(&pool, accepts[usize::from(kind)], desk.now);
+            let change = desk.ledger.standing_changed(&pool, accepts[usize::from(kind)], desk.now);
             desk.save(change);
         }
         Input::Pass(seconds) => desk.pass(Duration::from_secs(seconds)),
@@ -133,8 +130,8 @@ fn answer(desk: &mut Desk, question: Finding, kind: u8, by: Option<usize>) {
         1 => Sighting::Unknown("502".into()),
         _ => reading(fact(kind), runner(by)),
     };
-    let stale = before.generation != question.generation
-        || before.holder() != question.instance.as_ref();
+    let stale =
+        before.generation != question.generation || before.holder() != question.instance.as_ref();
     desk.answer(question, seen);
     if stale {
         assert_eq!(desk.rows[&before.id], before, "a late finding touched a successor");

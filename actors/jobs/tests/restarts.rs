@@ -11,12 +11,8 @@ fn open_offers_and_executions_are_said_again_when_their_instance_appears() {
     desk.restart();
     desk.know_pools();
     let acts = desk.news("a", News::Answers(vec!["a".into()]));
-    let again = Act::Offer {
-        instance: "a".into(),
-        job: id(1),
-        generation: Generation(1),
-        delivered: true,
-    };
+    let again =
+        Act::Offer { instance: "a".into(), job: id(1), generation: Generation(1), delivered: true };
     assert_eq!(acts, [again]);
     let acts = desk.news("b", News::Answers(vec!["b".into()]));
     assert_eq!(acts, [offered("b", 2, 1)]);

@@ -2,15 +2,16 @@
 
 use std::sync::Mutex;
 
-use super::doubles::{Shelf, play, settle};
+use super::doubles::{Shelf, instance, play, settle};
 use super::*;
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::instance::ToInstance;
 use crate::jobs::{Kit, LedgerStart, ToLedger, start};
 use crate::mail::{Inlet, Office};
+use crate::model::State;
 use crate::pool::ToPool;
-use crate::registry::Entry;
+use crate::registry::{Entry, Registry};
 use crate::requeue::ToRequeue;
 use crate::supervise::Leash;
 
@@ -46,7 +47,11 @@ struct Room {
 
 impl Room {
     fn open(shelf: Arc<Shelf>) -> Self {
-        let base = shelf.base();
+        Self::with(shelf, Arc::default())
+    }
+
+    fn with(shelf: Arc<Shelf>, registry: Arc<Registry>) -> Self {
+        let base = Base { registry, ..shelf.base() };
         let (fleet, fleet_inlet) = Tray::new();
         let (requeue, requeue_inlet) = Tray::new();
         let (pool, pool_inlet) = Tray::new();
@@ -93,7 +98,9 @@ impl Room {
     fn demand(&self) -> Vec<u32> {
         let letters = self.pool.take().into_iter();
         letters
-            .filter_map(|letter| if let ToPool::Demand(it) = letter { Some(it.queued) } else { None })
+            .filter_map(
+                |letter| if let ToPool::Demand(it) = letter { Some(it.queued) } else { None },
+            )
             .collect()
     }
 }
@@ -146,10 +153,7 @@ fn an_offer_that_gets_no_answer_in_ten_seconds_ends() {
         assert_eq!(kept.len(), 1);
         tokio::time::sleep(Duration::from_secs(11)).await;
         let ended = instance.take();
-        assert!(matches!(
-            &ended[..],
-            [ToInstance::OfferEnded { why: OfferEnd::Refused, .. }]
-        ));
+        assert!(matches!(&ended[..], [ToInstance::OfferEnded { why: OfferEnd::Refused, .. }]));
     });
 }
 
@@ -203,10 +207,7 @@ fn a_new_ledger_goes_on_where_the_old_one_ended() {
         drop(old);
         settle().await;
         let died = fleet.take();
-        assert!(matches!(
-            &died[..],
-            [ToFleet::Died { part: Part::Ledger, panicked: false }]
-        ));
+        assert!(matches!(&died[..], [ToFleet::Died { part: Part::Ledger, panicked: false }]));
         let mut told = notice(2, QUEUED, None);
         told.delivery = Some("guid".into());
         shelf.inside().unhandled.push(told);
@@ -215,6 +216,30 @@ fn a_new_ledger_goes_on_where_the_old_one_ended() {
         settle().await;
         assert_eq!(new.demand(), [2]);
         assert!(shelf.inside().unhandled.is_empty());
+    });
+}
+
+#[test]
+fn a_new_ledger_finds_the_owners_who_think_that_they_have_told_everything() {
+    play(async {
+        let shelf: Arc<Shelf> = Arc::default();
+        let old = Room::open(Arc::clone(&shelf));
+        old.know_pools();
+        let (waiting, _a) = old.waits("a");
+        let (ended, _b) = old.waits("b");
+        old.tell(ToLedger::Notice(notice(2, RUNS, Some("b"))));
+        settle().await;
+        let registry = Arc::clone(&old.base.registry);
+        drop(old);
+        settle().await;
+        shelf.inside().live = vec![instance("a", State::Idle), instance("b", State::Ended)];
+        let new = Room::with(Arc::clone(&shelf), registry);
+        new.know_pools();
+        new.tell(ToLedger::Notice(notice(1, QUEUED, None)));
+        settle().await;
+        assert!(matches!(&waiting.take()[..], [ToInstance::Offer { .. }]));
+        assert!(matches!(&new.requeue.take()[..], [ToRequeue::Ask(job)] if *job == id(2)));
+        drop(ended);
     });
 }
 
