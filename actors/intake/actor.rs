@@ -8,7 +8,7 @@ use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
 use tokio::task::AbortHandle;
 
 use super::ToIntake;
-use super::poll::ask;
+use super::poll::{ask, replay};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::jobs::ToLedger;
@@ -34,6 +34,7 @@ pub(crate) fn start(start: IntakeStart) -> Leash {
         start,
         scopes: BTreeSet::new(),
         asking: BTreeMap::new(),
+        replaying: None,
         _obituary: Obituary::new(move |panicked| {
             let _ = fleet.tell(ToFleet::Died { part: Part::Intake, panicked });
         }),
@@ -49,12 +50,13 @@ struct Intake {
     start: IntakeStart,
     scopes: BTreeSet<(ForgeId, Scope)>,
     asking: BTreeMap<(ForgeId, Scope), AbortHandle>,
+    replaying: Option<AbortHandle>,
     _obituary: Obituary,
 }
 
 impl Drop for Intake {
     fn drop(&mut self) {
-        self.asking.values().for_each(AbortHandle::abort);
+        self.asking.values().chain(&self.replaying).for_each(AbortHandle::abort);
     }
 }
 
@@ -62,7 +64,10 @@ impl Actor for Intake {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(self.start.tick, |this, _| this.ask_all());
+        ctx.run_interval(self.start.tick, |this, _| {
+            this.replay();
+            this.ask_all();
+        });
     }
 }
 
@@ -92,6 +97,14 @@ impl Intake {
         self.scopes = scopes;
         for scope in new {
             self.ask(scope);
+        }
+    }
+
+    fn replay(&mut self) {
+        if self.replaying.as_ref().is_none_or(AbortHandle::is_finished) {
+            let base = &self.start.base;
+            let again = replay(Arc::clone(&base.records), self.start.ledger.clone());
+            self.replaying = Some(base.spawner.spawn(Box::pin(again)));
         }
     }
 

@@ -8,7 +8,7 @@ use tracing::info;
 use crate::jobs::ToLedger;
 use crate::mail::Office;
 use crate::model::{JobNotice, Observation, Scope};
-use crate::ports::Roster;
+use crate::ports::{Records, Roster};
 
 /// How long a forge may take.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -26,6 +26,16 @@ pub(crate) async fn ask(roster: Arc<dyn Roster>, scope: Scope, ledger: Office<To
         }
         Observation::Unusable(why) => {
             info!(scope.name = %scope, "cannot ask `{scope}` for open jobs: {why}");
+        }
+    }
+}
+
+/// Tells the ledger of deliveries that were accepted and never handled: their letter found a
+/// ledger that was just dying. Said twice is said once.
+pub(crate) async fn replay(records: Arc<dyn Records>, ledger: Office<ToLedger>) {
+    if let Ok(notices) = records.unhandled().await {
+        for notice in notices {
+            let _ = ledger.tell(ToLedger::Notice(notice));
         }
     }
 }

@@ -150,10 +150,9 @@ impl Checker {
                     format!("runs job {job} though `{gone:?}` wrote it off")
                 });
             }
-            Seen::JobOver { job, killed_by_us, .. } => {
-                self.demand(!killed_by_us, 5, job, || "was killed by us".into());
-            }
-            Seen::PoolSaved(_)
+            // Whether a job was killed is judged at the delete call, where the warrant is known.
+            Seen::JobOver { .. }
+            | Seen::PoolSaved(_)
             | Seen::SaveRefused { .. }
             | Seen::MachineEnded { .. }
             | Seen::MachineGone { .. }

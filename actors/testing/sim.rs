@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::checks::Checker;
-use super::{Observed, Outside, Plan, SimPorts, Watcher, World, in_virtual_time, millis};
+use super::{Observed, Outside, Plan, SimJob, SimPorts, Watcher, World, in_virtual_time, millis};
 use crate::fleet::{self, ToFleet};
 use crate::invariants::Violation;
 use crate::jobs;
@@ -131,6 +131,8 @@ pub fn run_plan(plan: Plan, told: Told) -> Outcome {
             world = world.telling_stories();
         }
         world.storm(AFTERMATH).await;
+        world.outside().faults.calm();
+        learn_of_ends(&mut world).await;
         let left = world.settle(PATIENCE).await;
         let registry = world.registry().cloned();
         let outside = world.outside();
@@ -146,6 +148,19 @@ pub fn run_plan(plan: Plan, told: Told) -> Outcome {
             story: outside.trace.lines().to_vec(),
         }
     })
+}
+
+/// Waits until the records know of every job that ended unheard; asking takes its time.
+async fn learn_of_ends(world: &mut World) {
+    let until = world.now() + millis(PATIENCE);
+    while world.now() < until && ended_unheard(&world.outside()) {
+        world.run_for(Duration::from_mins(10)).await;
+    }
+}
+
+fn ended_unheard(outside: &Outside) -> bool {
+    let over = |number: u64| outside.hub.jobs.get(&number).is_none_or(SimJob::is_over);
+    outside.shelf.open_jobs().any(|job| over(job.id.number))
 }
 
 /// Starts the real fleet on a world's ports.
