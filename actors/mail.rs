@@ -70,11 +70,7 @@ impl<M> Office<M> {
 
     /// Delivers a letter to the holder, or counts it as lost.
     pub fn tell(&self, letter: M) -> Result<(), Gone> {
-        let holder = self
-            .0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let holder = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         match holder {
             Some(inlet) => inlet.tell(letter),
             None => {

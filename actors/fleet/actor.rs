@@ -141,7 +141,10 @@ impl Handler<Letter<ToFleet>> for Fleet {
             ToFleet::Retire { instance, rank, by, reply } => {
                 let evidence = format!("asked by {}", by.who);
                 let reason = Reason::Operator;
-                self.ask_instance(&instance, Retire { rank, reason, evidence, by: Some(by), reply });
+                self.ask_instance(
+                    &instance,
+                    Retire { rank, reason, evidence, by: Some(by), reply },
+                );
             }
             ToFleet::Drain { pool, drained, who, reply } => {
                 self.drain(&pool, drained, who, reply, ctx);

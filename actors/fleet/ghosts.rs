@@ -1,8 +1,6 @@
 //! Pools that are no longer in the config but still have machines.
 
-use crate::model::{
-    Instance, Labels, MachineSpec, Policy, PoolId, PoolSpec, ProviderId, Stamp,
-};
+use crate::model::{Instance, Labels, MachineSpec, Policy, PoolId, PoolSpec, ProviderId, Stamp};
 
 /// Returns a pool that wants nothing and serves nobody, for rows whose pool is gone: it drains
 /// until its last row is.

@@ -56,8 +56,7 @@ pub async fn keep(ports: Ports, pools: Vec<PoolSpec>, office: Office<ToFleet>) -
     let (farewells, mut ends) = mpsc::unbounded_channel();
     let mut restarts = Restarts::default();
     loop {
-        let leash =
-            actor::start(ports.clone(), config.clone(), office.clone(), farewells.clone());
+        let leash = actor::start(ports.clone(), config.clone(), office.clone(), farewells.clone());
         let Some((end, at)) = ends.recv().await else { return FleetEnd::Hopeless };
         leash.release();
         if end != FleetEnd::Died {

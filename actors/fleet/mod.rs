@@ -22,6 +22,6 @@ mod sink;
 
 pub use keeper::{FleetEnd, Ports, keep};
 pub use kit::Kit;
-pub use messages::{Part, ToFleet};
 #[cfg(feature = "testing")]
 pub use messages::Victim;
+pub use messages::{Part, ToFleet};

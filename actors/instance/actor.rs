@@ -146,17 +146,12 @@ impl Handler<Letter<ToInstance>> for InstanceActor {
             ToInstance::Seen(view) => (Input::Seen(view), Respond::Nobody),
             ToInstance::Missed => (Input::Missed, Respond::Nobody),
             ToInstance::RunnerSeen(view) => (Input::RunnerSeen(view), Respond::Nobody),
-            ToInstance::Offer {
-                job,
-                generation,
-                delivered: _,
-                reply,
-            } => (Input::Offer(job, generation), Respond::Offer(reply)),
-            ToInstance::OfferEnded {
-                job,
-                generation,
-                why,
-            } => (Input::OfferEnded(job, generation, why), Respond::Nobody),
+            ToInstance::Offer { job, generation, delivered: _, reply } => {
+                (Input::Offer(job, generation), Respond::Offer(reply))
+            }
+            ToInstance::OfferEnded { job, generation, why } => {
+                (Input::OfferEnded(job, generation, why), Respond::Nobody)
+            }
             ToInstance::Executing(job) => (Input::Executing(job), Respond::Nobody),
             ToInstance::JobOver(over) => (Input::JobOver(over), Respond::Nobody),
             ToInstance::Retire(ask) => {
@@ -205,25 +200,10 @@ impl InstanceActor {
 
     fn turn(&mut self, input: Input, respond: Respond, ctx: &mut Context<Self>) {
         let now = self.links.base.clock.now();
-        let outcome = step(
-            &self.row,
-            &mut self.notes,
-            input,
-            &self.links.spec,
-            &*self.links.kit.seal,
-            now,
-        );
+        let outcome =
+            step(&self.row, &mut self.notes, input, &self.links.spec, &*self.links.kit.seal, now);
         if outcome.changed {
-            let Outcome {
-                row,
-                events,
-                exit,
-                calls,
-                wake,
-                said,
-                returned_offer,
-                ..
-            } = outcome;
+            let Outcome { row, events, exit, calls, wake, said, returned_offer, .. } = outcome;
             self.save(row, events, exit, ctx, move |act, ctx| {
                 act.give_back(returned_offer);
                 act.act(calls, wake, said, respond, ctx);
@@ -253,26 +233,22 @@ impl InstanceActor {
             exit: exit.clone(),
         };
         let saving = save_for_ever(Arc::clone(&self.links.kit.rows), save);
-        ctx.wait(
-            saving
-                .into_actor(self)
-                .map(move |saved, act, ctx| match saved {
-                    Ok(()) => {
-                        act.row = Arc::new(row);
-                        if let Some(entry) = &act.entry {
-                            entry.show(Arc::clone(&act.row));
-                        }
-                        for event in &events {
-                            act.links.base.registry.announce(event);
-                        }
-                        if let Some(exit) = &exit {
-                            log_end(exit);
-                        }
-                        and_then(act, ctx);
-                    }
-                    Err(refused) => act.disown(&refused, ctx),
-                }),
-        );
+        ctx.wait(saving.into_actor(self).map(move |saved, act, ctx| match saved {
+            Ok(()) => {
+                act.row = Arc::new(row);
+                if let Some(entry) = &act.entry {
+                    entry.show(Arc::clone(&act.row));
+                }
+                for event in &events {
+                    act.links.base.registry.announce(event);
+                }
+                if let Some(exit) = &exit {
+                    log_end(exit);
+                }
+                and_then(act, ctx);
+            }
+            Err(refused) => act.disown(&refused, ctx),
+        }));
     }
 
     /// Stops, because the store says that somebody else is the owner.
@@ -324,10 +300,9 @@ impl InstanceActor {
 
     fn run(&mut self, Posted { token, call }: Posted) {
         let kit = &self.links.kit;
-        let (Some(provider), Some(forge)) = (
-            kit.providers.get(&self.row.provider),
-            kit.forges.get(&self.row.forge),
-        ) else {
+        let (Some(provider), Some(forge)) =
+            (kit.providers.get(&self.row.provider), kit.forges.get(&self.row.forge))
+        else {
             return;
         };
         let errand = Errand {

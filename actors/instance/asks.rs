@@ -31,11 +31,8 @@ impl From<&Retire> for Asked {
 impl Turn<'_> {
     /// Answers a wish that it go.
     pub(super) fn asked_to_go(&mut self, ask: Asked) -> Result<Consent, Refusal> {
-        let answer = if ask.reason == Reason::Unlisted {
-            self.asked_to_look()
-        } else {
-            self.consent(&ask)
-        };
+        let answer =
+            if ask.reason == Reason::Unlisted { self.asked_to_look() } else { self.consent(&ask) };
         if let Err(why) = answer {
             let ask = if ask.evidence.is_empty() {
                 format!("to go ({})", ask.reason)
@@ -75,9 +72,7 @@ impl Turn<'_> {
         match self.row.state {
             State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring => {
                 if mutants::is(Mutant::ListingProvesAbsence) {
-                    self.machine_over(End::Gone {
-                        deleted_externally: false,
-                    });
+                    self.machine_over(End::Gone { deleted_externally: false });
                 }
                 self.look_now();
                 Ok(Consent::Looking)
@@ -115,17 +110,10 @@ impl Turn<'_> {
             Ok(()) => {
                 let job = job.clone();
                 self.tell(What::Offered(job.clone()));
-                self.row.offer = Some(HeldOffer {
-                    job,
-                    generation,
-                    delivered: false,
-                });
+                self.row.offer = Some(HeldOffer { job, generation, delivered: false });
                 self.go(State::Reserved, "a job is offered");
             }
-            Err(why) => self.tell(What::Refused {
-                ask: format!("the offer of job {job}"),
-                why,
-            }),
+            Err(why) => self.tell(What::Refused { ask: format!("the offer of job {job}"), why }),
         }
         answer
     }
@@ -133,10 +121,7 @@ impl Turn<'_> {
     /// Takes the end of an offer; an older one's end is not this one's.
     pub(super) fn offer_ended(&mut self, job: &JobId, generation: Generation, why: OfferEnd) {
         self.execution_taken_back(job, why);
-        let held = self
-            .row
-            .offer
-            .take_if(|held| held.job == *job && held.generation == generation);
+        let held = self.row.offer.take_if(|held| held.job == *job && held.generation == generation);
         let Some(held) = held else { return };
         if mutants::is(Mutant::ReservedForever) {
             self.row.offer = Some(held);
@@ -205,10 +190,7 @@ impl Turn<'_> {
         if !concerns_us || !better {
             return;
         }
-        self.tell(What::JobOver {
-            job: over.job.clone(),
-            names_us: over.names_us,
-        });
+        self.tell(What::JobOver { job: over.job.clone(), names_us: over.names_us });
         self.row.executing = Some(over.job.clone());
         self.row.sealed_jit = None;
         self.row.job_over = Some(over);

@@ -12,11 +12,9 @@ pub(super) fn backoff(first: Duration, cap: Duration, tries: u32, name: &str) ->
 
 /// Mixes a name and a number (FNV-1a).
 fn scatter(name: &str, salt: u32) -> u64 {
-    name.bytes()
-        .chain(salt.to_le_bytes())
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+    name.bytes().chain(salt.to_le_bytes()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]
@@ -29,14 +27,8 @@ mod tests {
         for tries in 0..40 {
             let exact = first.saturating_mul(1 << tries.min(20)).min(cap);
             let wait = backoff(first, cap, tries, "linux-1");
-            assert!(
-                wait >= exact && wait <= exact + exact / 4,
-                "{tries}: {wait:?}"
-            );
+            assert!(wait >= exact && wait <= exact + exact / 4, "{tries}: {wait:?}");
         }
-        assert_ne!(
-            backoff(first, cap, 3, "linux-1"),
-            backoff(first, cap, 3, "linux-2")
-        );
+        assert_ne!(backoff(first, cap, 3, "linux-1"), backoff(first, cap, 3, "linux-2"));
     }
 }

@@ -59,33 +59,16 @@ pub(super) fn adopted(
     row.seen_at = Some(now);
     row.mints = 1;
     row.registration = Registration::Uncertain(RunnerName::new(view.name.as_str()));
-    row.wish = Some(Wish {
-        rank: WishRank::Retire,
-        reason: Reason::Orphan,
-        by: None,
-        at: now,
-    });
+    row.wish = Some(Wish { rank: WishRank::Retire, reason: Reason::Orphan, by: None, at: now });
     row.adopted = true;
     row
 }
 
 /// Returns the events that open a timeline.
 pub(super) fn first_events(row: &mut Instance, now: Timestamp) -> Vec<Event> {
-    let what = if row.adopted {
-        What::Adopted {
-            machine: row.machine.clone(),
-        }
-    } else {
-        What::Wanted
-    };
+    let what =
+        if row.adopted { What::Adopted { machine: row.machine.clone() } } else { What::Wanted };
     row.events = 1;
     let subject = Subject::Instance(row.id.clone());
-    vec![Event {
-        subject,
-        seq: 1,
-        at: now,
-        last_at: now,
-        count: 1,
-        what,
-    }]
+    vec![Event { subject, seq: 1, at: now, last_at: now, count: 1, what }]
 }

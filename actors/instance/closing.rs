@@ -19,19 +19,9 @@ impl Turn<'_> {
         if self.notes.closing.is_some() {
             return;
         }
-        let warrant = Warrant {
-            kind,
-            evidence,
-            at: self.now,
-        };
-        let remains = self
-            .nothing_left()
-            .or_else(|| self.notes.early_remains.take());
-        self.notes.closing = Some(Closing {
-            warrant,
-            remains,
-            job: None,
-        });
+        let warrant = Warrant { kind, evidence, at: self.now };
+        let remains = self.nothing_left().or_else(|| self.notes.early_remains.take());
+        self.notes.closing = Some(Closing { warrant, remains, job: None });
     }
 
     /// Makes progress with the post-mortem; records and moves on when it is complete.
@@ -71,10 +61,9 @@ impl Turn<'_> {
     /// Takes the forge's word on the job that ran here.
     pub(super) fn take_job(&mut self, seen: Sighting<JobReading>) {
         let standing = match seen {
-            Sighting::Seen(JobReading {
-                fact: JobFact::Completed(conclusion),
-                ..
-            }) => JobStanding::Over(Some(conclusion)),
+            Sighting::Seen(JobReading { fact: JobFact::Completed(conclusion), .. }) => {
+                JobStanding::Over(Some(conclusion))
+            }
             Sighting::Seen(_) => JobStanding::Running,
             Sighting::Absent | Sighting::Unknown(_) => JobStanding::Unknown,
         };
@@ -85,20 +74,14 @@ impl Turn<'_> {
 
     /// Returns how hard the deletion may be.
     pub(super) fn grace(&self) -> Grace {
-        let forced = self
-            .row
-            .warrant
-            .as_ref()
-            .is_some_and(|warrant| warrant.kind == WarrantKind::Operator);
+        let forced =
+            self.row.warrant.as_ref().is_some_and(|warrant| warrant.kind == WarrantKind::Operator);
         if forced { Grace::Zero } else { Grace::Usual }
     }
 
     /// Returns whether an operator forces it.
     pub(super) fn is_forced(&self) -> bool {
-        self.row
-            .wish
-            .as_ref()
-            .is_some_and(|wish| wish.rank == WishRank::Force)
+        self.row.wish.as_ref().is_some_and(|wish| wish.rank == WishRank::Force)
     }
 
     fn record(&mut self, warrant: Warrant, remains: Remains, job: JobStanding) {
@@ -111,10 +94,7 @@ impl Turn<'_> {
         };
         let verdict = judge(&findings);
         let exit = findings.exit();
-        self.tell(What::Warranted {
-            kind: warrant.kind,
-            evidence: warrant.evidence.clone(),
-        });
+        self.tell(What::Warranted { kind: warrant.kind, evidence: warrant.evidence.clone() });
         self.tell(What::Recorded(verdict.class));
         self.row.verdict = Some(verdict.class);
         if !mutants::is(Mutant::RecordAfterDelete) {
@@ -137,10 +117,7 @@ impl Turn<'_> {
     /// Returns the remains of a machine that was never made.
     fn nothing_left(&self) -> Option<Remains> {
         let never_made = self.row.create_called_at.is_none() && !self.row.adopted;
-        never_made.then(|| Remains {
-            exit: None,
-            tail: Tail::NotNeeded,
-        })
+        never_made.then(|| Remains { exit: None, tail: Tail::NotNeeded })
     }
 
     /// Returns what is known of the job without asking.

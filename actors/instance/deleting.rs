@@ -28,11 +28,7 @@ impl Turn<'_> {
     /// Makes progress on both halves; done when both are.
     pub(super) fn drive_deleting(&mut self) {
         self.drive_machine_deletion();
-        let proof = if self.job_is_done() {
-            Proof::Once
-        } else {
-            Proof::Twice
-        };
+        let proof = if self.job_is_done() { Proof::Once } else { Proof::Twice };
         let removed = self.drive_removal(proof);
         if !removed {
             self.write_off_removal(self.row.since);
@@ -64,10 +60,7 @@ impl Turn<'_> {
                 self.notes.look_at = Some(self.now);
             }
             Ok(Deletion::NotFound) => self.absent_during_deletion(self.now),
-            Err(ProviderError::Later {
-                after: at_least,
-                why,
-            }) => {
+            Err(ProviderError::Later { after: at_least, why }) => {
                 if let Some(at_least) = at_least {
                     self.notes.deletion.next_at = Some(after(self.now, at_least.max(wait)));
                 }
@@ -81,11 +74,7 @@ impl Turn<'_> {
         if self.row.state != State::Deleting || self.row.machine_gone_at.is_some() {
             return;
         }
-        let ours = self
-            .notes
-            .deletion
-            .accepted_at
-            .is_some_and(|at| begun >= at);
+        let ours = self.notes.deletion.accepted_at.is_some_and(|at| begun >= at);
         if ours || self.is_absence_proven(begun) {
             self.row.machine_gone_at = Some(self.now);
             self.notes.look_at = None;

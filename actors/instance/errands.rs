@@ -38,10 +38,7 @@ pub(super) struct Errand {
 impl Errand {
     /// Makes the call and returns its answer, or the answer that stands for none.
     pub(super) async fn run(self, call: Call) -> Answer {
-        let machine = MachineRef {
-            name: self.row.machine.clone(),
-            uid: self.row.uid.clone(),
-        };
+        let machine = MachineRef { name: self.row.machine.clone(), uid: self.row.uid.clone() };
         let scope = &self.row.scope;
         let begun = self.begun;
         match call {
@@ -60,36 +57,22 @@ impl Errand {
             }
             Call::Deregister(id) => {
                 let answer = timeout(LOOK, self.forge.deregister(scope, id)).await;
-                let no_answer = || {
-                    Err(ForgeError::Later {
-                        after: None,
-                        why: late(LOOK),
-                    })
-                };
+                let no_answer = || Err(ForgeError::Later { after: None, why: late(LOOK) });
                 Answer::Deregistered(answer.unwrap_or_else(|_| no_answer()))
             }
             Call::LookRunner(name, id) => {
                 let who = RunnerRef { name, id };
                 let seen = timeout(LOOK, self.forge.runner(scope, &who)).await;
-                Answer::Runner {
-                    begun,
-                    seen: seen.unwrap_or_else(|_| unknown()),
-                }
+                Answer::Runner { begun, seen: seen.unwrap_or_else(|_| unknown()) }
             }
             Call::LookMachine => {
                 let seen = timeout(LOOK, self.provider.read(&machine)).await;
-                Answer::Machine {
-                    begun,
-                    seen: seen.unwrap_or_else(|_| unknown()),
-                }
+                Answer::Machine { begun, seen: seen.unwrap_or_else(|_| unknown()) }
             }
             Call::LookWork(name) => {
                 let who = RunnerRef { name, id: None };
                 let seen = timeout(LOOK, self.forge.work_of(scope, &who)).await;
-                Answer::Work {
-                    begun,
-                    seen: seen.unwrap_or_else(|_| unknown()),
-                }
+                Answer::Work { begun, seen: seen.unwrap_or_else(|_| unknown()) }
             }
             Call::LookJob(job) => self.look_job(&job).await,
             Call::Remains { want_tail } => {
@@ -99,39 +82,18 @@ impl Errand {
             }
             Call::Delete(grace) => {
                 let answer = timeout(DELETE, self.provider.delete(&machine, grace)).await;
-                let no_answer = || {
-                    Err(ProviderError::Later {
-                        after: None,
-                        why: late(DELETE),
-                    })
-                };
+                let no_answer = || Err(ProviderError::Later { after: None, why: late(DELETE) });
                 Answer::Deleted(answer.unwrap_or_else(|_| no_answer()))
             }
             Call::AskDelivery(job, generation) => {
                 let instance = self.row.id.clone();
-                let ask = |reply| ToLedger::Deliver {
-                    job,
-                    instance,
-                    generation,
-                    reply,
-                };
-                Answer::Delivery {
-                    generation,
-                    allowed: self.ledger.ask(ask, LEDGER).await,
-                }
+                let ask = |reply| ToLedger::Deliver { job, instance, generation, reply };
+                Answer::Delivery { generation, allowed: self.ledger.ask(ask, LEDGER).await }
             }
             Call::AskOpen(job, generation) => {
                 let instance = self.row.id.clone();
-                let ask = |reply| ToLedger::IsOpen {
-                    job,
-                    instance,
-                    generation,
-                    reply,
-                };
-                Answer::OfferOpen {
-                    generation,
-                    open: self.ledger.ask(ask, LEDGER).await,
-                }
+                let ask = |reply| ToLedger::IsOpen { job, instance, generation, reply };
+                Answer::OfferOpen { generation, open: self.ledger.ask(ask, LEDGER).await }
             }
         }
     }
@@ -152,12 +114,7 @@ impl Errand {
         };
         let patience = self.spec.policy.create_settle;
         let answer = timeout(patience, self.provider.create(order)).await;
-        let no_answer = || {
-            Err(CreateError::Unanswered {
-                machine: name,
-                why: late(patience),
-            })
-        };
+        let no_answer = || Err(CreateError::Unanswered { machine: name, why: late(patience) });
         Answer::Created(answer.unwrap_or_else(|_| no_answer()))
     }
 

@@ -25,12 +25,7 @@ pub fn explain_instance(
     policy: &Policy,
     now: Timestamp,
 ) -> Vec<String> {
-    let story = Story {
-        row,
-        events,
-        policy,
-        now,
-    };
+    let story = Story { row, events, policy, now };
     let mut lines = vec![story.standing()];
     lines.extend(story.waiting());
     lines.extend(story.registration());
@@ -70,17 +65,8 @@ impl Story<'_> {
             State::Deleting => "is being deleted".into(),
             State::Deleted => "is gone; nothing is left of it".into(),
         };
-        let found = if row.adopted {
-            ", found rather than made"
-        } else {
-            ""
-        };
-        format!(
-            "`{}` ({}, for {}{found}) {doing}.",
-            row.id,
-            row.state,
-            self.age(row.since)
-        )
+        let found = if row.adopted { ", found rather than made" } else { "" };
+        format!("`{}` ({}, for {}{found}) {doing}.", row.id, row.state, self.age(row.since))
     }
 
     fn registration(&self) -> Option<String> {
@@ -109,13 +95,9 @@ impl Story<'_> {
             return Vec::new();
         }
         let mut lines = Vec::new();
-        if let Some((event, why)) = self.last(|what| {
-            if let What::Doubt(why) = what {
-                Some(why)
-            } else {
-                None
-            }
-        }) {
+        if let Some((event, why)) =
+            self.last(|what| if let What::Doubt(why) = what { Some(why) } else { None })
+        {
             let age = self.age(event.last_at);
             lines.push(format!(
                 "The provider was in doubt {age} ago ({why}): doubt keeps the machine."
@@ -136,10 +118,8 @@ impl Story<'_> {
 
     fn wish(&self) -> Option<String> {
         let wish = self.row.wish.as_ref()?;
-        let who = wish
-            .by
-            .as_ref()
-            .map_or(String::new(), |by| format!(" by {}: {}", by.who, by.why));
+        let who =
+            wish.by.as_ref().map_or(String::new(), |by| format!(" by {}: {}", by.who, by.why));
         let then = match self.row.state {
             State::PendingCreate | State::Creating => "granted once its machine's fate is known",
             State::Starting | State::Idle => "granted now that it may be free",
@@ -193,12 +173,8 @@ impl Story<'_> {
                 words.extend(exit.machine_reason.clone().or_else(|| exit.reason.clone()));
                 words.join(", ")
             }
-            End::Gone {
-                deleted_externally: true,
-            } => "somebody else deleted the machine".into(),
-            End::Gone {
-                deleted_externally: false,
-            } => "the machine vanished".into(),
+            End::Gone { deleted_externally: true } => "somebody else deleted the machine".into(),
+            End::Gone { deleted_externally: false } => "the machine vanished".into(),
             End::NotCreated { why } => format!("the machine never came to be: {why}"),
         });
         match (how, self.row.verdict) {
@@ -218,18 +194,11 @@ impl Story<'_> {
 
     /// Finds the latest event that `pick` picks.
     fn last<'e, T>(&'e self, pick: impl Fn(&'e What) -> Option<T>) -> Option<(&'e Event, T)> {
-        self.events
-            .iter()
-            .rev()
-            .find_map(|event| Some((event, pick(&event.what)?)))
+        self.events.iter().rev().find_map(|event| Some((event, pick(&event.what)?)))
     }
 
     fn count(&self, pick: impl Fn(&What) -> bool) -> u32 {
-        self.events
-            .iter()
-            .filter(|event| pick(&event.what))
-            .map(|event| event.count.max(1))
-            .sum()
+        self.events.iter().filter(|event| pick(&event.what)).map(|event| event.count.max(1)).sum()
     }
 
     fn age(&self, then: Timestamp) -> String {
@@ -238,11 +207,7 @@ impl Story<'_> {
 
     /// Tells how much of a wait has passed, in one unit so that it can be compared.
     fn of(&self, since: Timestamp, wait: Duration) -> String {
-        format!(
-            "{} s of {} s",
-            elapsed(since, self.now).as_secs(),
-            wait.as_secs()
-        )
+        format!("{} s of {} s", elapsed(since, self.now).as_secs(), wait.as_secs())
     }
 }
 

@@ -139,8 +139,8 @@ fn view(phase: MachinePhase, worker: Worker) -> MachineView {
 }
 
 fn ask(rank: WishRank, reason: Reason) -> Input {
-    let by = (rank > WishRank::Retire)
-        .then(|| Petition { who: "ops".into(), why: "because".into() });
+    let by =
+        (rank > WishRank::Retire).then(|| Petition { who: "ops".into(), why: "because".into() });
     Input::Retire(Asked { rank, reason, evidence: String::new(), by })
 }
 
@@ -162,17 +162,10 @@ pub(super) type Named = (&'static str, Option<CallKind>, Box<dyn Fn() -> Input>)
 
 /// Returns every input.
 pub(super) fn inputs() -> Vec<Named> {
-    fn answer(
-        name: &'static str,
-        kind: CallKind,
-        make: fn() -> Answer,
-    ) -> Named {
+    fn answer(name: &'static str, kind: CallKind, make: fn() -> Answer) -> Named {
         (name, Some(kind), Box::new(move || Input::Answered(1, make())))
     }
-    fn letter(
-        name: &'static str,
-        make: fn() -> Input,
-    ) -> Named {
+    fn letter(name: &'static str, make: fn() -> Input) -> Named {
         (name, None, Box::new(make))
     }
     vec![
@@ -302,4 +295,3 @@ pub(super) fn inputs() -> Vec<Named> {
         letter("poll", || Input::Poll),
     ]
 }
-

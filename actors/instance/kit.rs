@@ -31,11 +31,6 @@ impl Kit {
         rows: Arc<dyn InstanceRows>,
         seal: Arc<dyn Seal>,
     ) -> Self {
-        Self {
-            providers,
-            forges,
-            rows,
-            seal,
-        }
+        Self { providers, forges, rows, seal }
     }
 }

@@ -46,17 +46,14 @@ impl Turn<'_> {
                 if matches!(self.row.registration, Registration::Uncertain(_)) {
                     self.take_runner_for_removal(&seen);
                 } else {
-                    self.take_boot_check(begun, &seen);
+                    self.take_offline_check(begun, &seen);
                 }
             }
             Answer::Work { begun, seen } => self.take_work(begun, seen),
             Answer::Job(seen) => self.take_job(seen),
             Answer::Remains(remains) => self.take_remains(remains),
             Answer::Deleted(answer) => self.take_deletion(answer),
-            Answer::Delivery {
-                generation,
-                allowed,
-            } => self.take_delivery(generation, allowed),
+            Answer::Delivery { generation, allowed } => self.take_delivery(generation, allowed),
             Answer::OfferOpen { generation, open } => {
                 let job = self.row.offer.as_ref().map(|held| held.job.clone());
                 if let (Some(job), Ok(false)) = (job, open) {
@@ -122,17 +119,9 @@ impl Turn<'_> {
     /// machine that proves by itself that its runner never started needs no second witness.
     fn drive_boot_deadline(&mut self) {
         let askable = matches!(self.row.registration, Registration::Known { .. });
-        if self.notes.never_online || !askable || self.row.once_started {
+        if !askable || self.row.once_started || self.drive_offline_check() {
             self.wish(WishRank::Retire, Reason::BootDeadline, None);
             self.retire("not ready in time");
-            return;
-        }
-        let due = match self.notes.runner_look_at {
-            Some(at) => self.is_time(at),
-            None => true,
-        };
-        if due && let Registration::Known { name, id } = self.row.registration.clone() {
-            self.call(Call::LookRunner(name, Some(id)));
         }
     }
 
@@ -142,6 +131,10 @@ impl Turn<'_> {
             self.work_proven("the forge proved a job here");
         } else if self.row.wish.is_some() {
             self.retire(self.why_going());
+        } else if self.notes.suspect_offline && self.drive_offline_check() {
+            // A runner that lost the forge is no capacity, however well its machine looks.
+            self.wish(WishRank::Retire, Reason::Offline, None);
+            self.retire("its runner is offline");
         }
     }
 
@@ -221,14 +214,7 @@ impl Turn<'_> {
         let (kind, watch) = match (over.names_us, cancelled) {
             (true, false) => {
                 let hold = self.policy().linger;
-                (
-                    WarrantKind::Served,
-                    Watch {
-                        proof: Proof::Once,
-                        hold,
-                        look: false,
-                    },
-                )
+                (WarrantKind::Served, Watch { proof: Proof::Once, hold, look: false })
             }
             // Cancelled before pick-up, it may still listen and take another.
             (true, true) => (WarrantKind::Served, self.full_watch()),
@@ -240,10 +226,7 @@ impl Turn<'_> {
             }
         };
         if let Some(seen) = self.drive_watch(watch) {
-            self.close(
-                kind,
-                vec![format!("job {} is over at the forge", over.job), seen],
-            );
+            self.close(kind, vec![format!("job {} is over at the forge", over.job), seen]);
         }
     }
 
@@ -259,11 +242,7 @@ impl Turn<'_> {
             return;
         }
         let now = self.now;
-        let at = *self
-            .notes
-            .vigil
-            .look_at
-            .get_or_insert(after(now, WORK_CHECK));
+        let at = *self.notes.vigil.look_at.get_or_insert(after(now, WORK_CHECK));
         if let Some(free) = self.notes.vigil.free.take() {
             self.spent(&free);
         } else if self.is_time(at) {
@@ -314,12 +293,9 @@ impl Turn<'_> {
 
     /// Returns whether positive proof says that nothing ever worked here.
     fn is_never_began(&self) -> bool {
-        let too_late = self
-            .row
-            .wish
-            .as_ref()
-            .is_some_and(|wish| wish.reason == Reason::BootDeadline);
-        let proven = self.notes.began == Some(Began::Never) || self.notes.never_online;
+        let too_late =
+            self.row.wish.as_ref().is_some_and(|wish| wish.reason == Reason::BootDeadline);
+        let proven = self.notes.began == Some(Began::Never) || self.notes.offline_proven;
         too_late && proven && !self.row.once_started && self.row.ready_at.is_none()
     }
 
@@ -329,10 +305,10 @@ impl Turn<'_> {
     }
 
     fn why_going(&self) -> String {
-        self.row.wish.as_ref().map_or_else(
-            || "it should go".into(),
-            |wish| format!("asked to go ({})", wish.reason),
-        )
+        self.row
+            .wish
+            .as_ref()
+            .map_or_else(|| "it should go".into(), |wish| format!("asked to go ({})", wish.reason))
     }
 
     fn mark_stuck(&mut self) {

@@ -46,10 +46,10 @@ mod sightings;
 mod step;
 #[cfg(test)]
 mod table;
-#[cfg(test)]
-mod walks;
 mod turn;
 mod vigil;
+#[cfg(test)]
+mod walks;
 
 pub(crate) use actor::{Birth, Child, Links, start};
 pub use answer::{Answer, Token};

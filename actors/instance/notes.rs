@@ -42,10 +42,12 @@ pub struct Notes {
     pub(super) vigil: Vigil,
     /// The minting's affairs.
     pub(super) minting: Minting,
-    /// Direct reads that showed the runner offline past the boot deadline: the first's moment.
+    /// Whether a listing showed the runner of an idle instance offline.
+    pub(super) suspect_offline: bool,
+    /// When the first of the direct reads that showed the runner offline began.
     pub(super) offline_since: Option<Timestamp>,
     /// Whether two such reads are in.
-    pub(super) never_online: bool,
+    pub(super) offline_proven: bool,
     /// When the runner may be read again.
     pub(super) runner_look_at: Option<Timestamp>,
     /// The post-mortem under way.

@@ -71,10 +71,7 @@ impl Turn<'_> {
             Ok(minted) => {
                 self.notes.minting.tries = 0;
                 self.notes.minting.next_at = None;
-                self.row.registration = Registration::Known {
-                    name: name.clone(),
-                    id: minted.id,
-                };
+                self.row.registration = Registration::Known { name: name.clone(), id: minted.id };
                 self.tell(What::Minted(name));
                 return Some(minted);
             }
@@ -105,10 +102,7 @@ impl Turn<'_> {
             self.row.id.as_str(),
         );
         minting.tries += 1;
-        minting.next_at = Some(crate::model::after(
-            self.now,
-            after.unwrap_or(wait).max(wait),
-        ));
+        minting.next_at = Some(crate::model::after(self.now, after.unwrap_or(wait).max(wait)));
     }
 
     /// Makes progress towards a registration that is certainly gone; returns whether it is.
@@ -199,10 +193,8 @@ impl Turn<'_> {
     fn registration_gone(&mut self, how: &str) {
         self.row.registration = Registration::Gone;
         self.row.sealed_jit = None;
-        self.notes.removal = super::notes::Removal {
-            gone_at: Some(self.now),
-            ..Default::default()
-        };
+        self.notes.removal =
+            super::notes::Removal { gone_at: Some(self.now), ..Default::default() };
         self.tell(What::Deregistered(how.into()));
         // Reads begun before the removal prove nothing about a machine that might have come online.
         if self.row.state == State::Creating {
@@ -214,9 +206,6 @@ impl Turn<'_> {
         let removal = &mut self.notes.removal;
         let wait = backoff(first, cap, removal.tries, self.row.id.as_str());
         removal.tries += 1;
-        removal.next_at = Some(crate::model::after(
-            self.now,
-            after.unwrap_or(wait).max(wait),
-        ));
+        removal.next_at = Some(crate::model::after(self.now, after.unwrap_or(wait).max(wait)));
     }
 }

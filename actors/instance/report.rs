@@ -42,10 +42,7 @@ pub(super) fn outcome_for_pool(row: &Instance) -> Option<Outcome> {
     if row.ready_at.is_some() {
         return Some(Outcome::Ready);
     }
-    let asked_to_go = row
-        .wish
-        .as_ref()
-        .is_some_and(|wish| wish.reason != Reason::BootDeadline);
+    let asked_to_go = row.wish.as_ref().is_some_and(|wish| wish.reason != Reason::BootDeadline);
     let failed = matches!(
         row.verdict,
         Some(
@@ -76,19 +73,13 @@ impl Told {
         let mut news = Vec::new();
         if self.names != Some(row.mints) && !self.ended {
             self.names = Some(row.mints);
-            let names = (1..=row.mints.max(1))
-                .map(|mint| row.runner_name(mint))
-                .collect();
+            let names = (1..=row.mints.max(1)).map(|mint| row.runner_name(mint)).collect();
             news.push(News::Answers(names));
         }
         let offerable = row.is_offerable();
         if offerable != self.offerable {
             self.offerable = offerable;
-            news.push(if offerable {
-                News::Offerable
-            } else {
-                News::Unavailable
-            });
+            news.push(if offerable { News::Offerable } else { News::Unavailable });
         }
         // Said once for each job, so that an end the ledger could not tell is told after all.
         let works = row.executing.as_ref().filter(|_| row.job_over.is_none());

@@ -97,22 +97,43 @@ impl Turn<'_> {
     /// Takes a registration as a listing or a direct read shows it.
     pub(super) fn take_runner(&mut self, view: &RunnerView) {
         // `busy` lies both ways (actions/runner#4422); only `online` is used, and only to rise.
-        if view.online && self.row.answers_to(&view.name) && self.row.ready_at.is_none() {
+        if !self.row.answers_to(&view.name) {
+            return;
+        }
+        if view.online && self.row.ready_at.is_none() {
             self.row.ready_at = Some(self.now);
             self.row.once_started = true;
         }
+        self.notes.suspect_offline = !view.online && self.row.state == State::Idle;
     }
 
-    /// Takes a direct read of the runner that was begun to see whether it ever came online.
-    pub(super) fn take_boot_check(&mut self, begun: Timestamp, seen: &Sighting<RunnerView>) {
+    /// Looks for the runner until two direct reads, a minute apart, call it offline; returns
+    /// whether they did.
+    pub(super) fn drive_offline_check(&mut self) -> bool {
+        if self.notes.offline_proven {
+            return true;
+        }
+        let due = match self.notes.runner_look_at {
+            Some(at) => self.is_time(at),
+            None => true,
+        };
+        if due && let Registration::Known { name, id } = self.row.registration.clone() {
+            self.call(Call::LookRunner(name, Some(id)));
+        }
+        false
+    }
+
+    /// Takes a direct read of the runner that was begun to see whether it is online.
+    pub(super) fn take_offline_check(&mut self, begun: Timestamp, seen: &Sighting<RunnerView>) {
         match seen {
             Sighting::Seen(view) if view.online => {
                 self.take_runner(view);
                 self.notes.offline_since = None;
+                self.notes.runner_look_at = None;
             }
             Sighting::Seen(_) | Sighting::Absent => match self.notes.offline_since {
                 Some(first) if elapsed(first, begun) >= Duration::from_mins(1) => {
-                    self.notes.never_online = true;
+                    self.notes.offline_proven = true;
                 }
                 Some(_) => {}
                 None => {
@@ -180,9 +201,7 @@ impl Turn<'_> {
             }
             // A worker shows up after the look that called it a zombie.
             State::Busy => {
-                self.notes
-                    .closing
-                    .take_if(|closing| closing.warrant.kind == WarrantKind::Zombie);
+                self.notes.closing.take_if(|closing| closing.warrant.kind == WarrantKind::Zombie);
                 return;
             }
             State::PendingCreate
@@ -206,9 +225,7 @@ impl Turn<'_> {
         match self.row.state {
             State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring => {
                 if self.is_absence_proven(begun) {
-                    self.machine_over(End::Gone {
-                        deleted_externally: self.notes.leaving,
-                    });
+                    self.machine_over(End::Gone { deleted_externally: self.notes.leaving });
                 }
             }
             State::Creating => self.take_absence_while_creating(begun),

@@ -86,11 +86,7 @@ pub(super) fn step(
     now: Timestamp,
 ) -> Outcome {
     let mut turn = Turn::new(row, notes, spec, seal, now);
-    let said = if row.state == State::Deleted {
-        Said::Nothing
-    } else {
-        turn.take(input)
-    };
+    let said = if row.state == State::Deleted { Said::Nothing } else { turn.take(input) };
     turn.drive();
     let events = turn.events();
     let changed = !events.is_empty() || turn.exit.is_some() || turn.row != *row;

@@ -57,11 +57,7 @@ impl<'a> Turn<'a> {
         if from == to {
             return;
         }
-        self.happened.push(What::Moved {
-            from,
-            to,
-            why: why.into(),
-        });
+        self.happened.push(What::Moved { from, to, why: why.into() });
         self.row.state = to;
         self.row.since = self.now;
         self.notes.stuck = false;
@@ -78,12 +74,7 @@ impl<'a> Turn<'a> {
         }
         let who = by.as_ref().map(|petition| petition.who.clone());
         self.happened.push(What::Wished { rank, reason, who });
-        self.row.wish = Some(Wish {
-            rank,
-            reason,
-            by,
-            at: self.now,
-        });
+        self.row.wish = Some(Wish { rank, reason, by, at: self.now });
     }
 
     /// Returns whether a call of this kind is under way or about to be made.
@@ -105,12 +96,8 @@ impl<'a> Turn<'a> {
 
     /// Returns whether an answer is the awaited one, and stops awaiting it.
     pub(super) fn is_awaited(&mut self, token: Token) -> bool {
-        let kind = self
-            .notes
-            .under_way
-            .iter()
-            .find(|(_, awaited)| **awaited == token)
-            .map(|(k, _)| *k);
+        let kind =
+            self.notes.under_way.iter().find(|(_, awaited)| **awaited == token).map(|(k, _)| *k);
         kind.is_some_and(|kind| self.notes.under_way.remove(&kind).is_some())
     }
 

@@ -32,16 +32,8 @@ pub(super) struct Watch {
 impl Turn<'_> {
     /// Returns the full watch: nothing may be assumed about work on the machine.
     pub(super) fn full_watch(&self) -> Watch {
-        let hold = if self.ever_registered() {
-            self.policy().idle_confirm
-        } else {
-            Duration::ZERO
-        };
-        Watch {
-            proof: Proof::Twice,
-            hold,
-            look: true,
-        }
+        let hold = if self.ever_registered() { self.policy().idle_confirm } else { Duration::ZERO };
+        Watch { proof: Proof::Twice, hold, look: true }
     }
 
     /// Makes progress with the watch; returns what was seen once the machine is free.
@@ -134,9 +126,9 @@ impl Turn<'_> {
     fn runner_to_ask(&self) -> Option<RunnerName> {
         match &self.row.registration {
             Registration::Uncertain(name) | Registration::Known { name, .. } => Some(name.clone()),
-            Registration::None | Registration::Gone | Registration::WrittenOff => self
-                .ever_registered()
-                .then(|| self.row.runner_name(self.row.mints)),
+            Registration::None | Registration::Gone | Registration::WrittenOff => {
+                self.ever_registered().then(|| self.row.runner_name(self.row.mints))
+            }
         }
     }
 }

@@ -28,8 +28,11 @@ struct Pace {
 
 fn pace() -> impl Strategy<Value = Pace> {
     let seconds = prop_oneof![4 => 0..20_u64, 2 => 20..200_u64, 1 => 200..4000_u64];
-    (0..inputs().len(), seconds, 0..40_u8)
-        .prop_map(|(input, seconds, restart)| Pace { input, seconds, restart: restart == 0 })
+    (0..inputs().len(), seconds, 0..40_u8).prop_map(|(input, seconds, restart)| Pace {
+        input,
+        seconds,
+        restart: restart == 0,
+    })
 }
 
 /// An owner on its walk.
@@ -46,15 +49,19 @@ impl Walker {
         let mut row = birth::wished(InstanceId::from("linux-1"), &spec(binding), began());
         let events = birth::first_events(&mut row, began());
         row.version = Version(1);
-        let save =
-            InstanceSave { row: row.clone(), replaces: Version(0), epoch: Epoch(1), events, exit: None };
+        let save = InstanceSave {
+            row: row.clone(),
+            replaces: Version(0),
+            epoch: Epoch(1),
+            events,
+            exit: None,
+        };
         assert_eq!(check_save(None, &save), vec![]);
         Self { row, notes: Notes::default(), now: began(), binding, creates: 0 }
     }
 
     fn take(&mut self, input: Input) {
-        let outcome =
-            step(&self.row, &mut self.notes, input, &spec(self.binding), &Wax, self.now);
+        let outcome = step(&self.row, &mut self.notes, input, &spec(self.binding), &Wax, self.now);
         self.check_calls(&outcome);
         if !outcome.changed {
             return;

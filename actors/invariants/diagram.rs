@@ -18,11 +18,8 @@ pub enum Passage {
 
 /// Force is the only way out of a life that has not been proven free.
 const BY_FORCE: Passage = Passage::Warranted(&[WarrantKind::Operator]);
-const AFTER_WORK: Passage = Passage::Warranted(&[
-    WarrantKind::Served,
-    WarrantKind::Zombie,
-    WarrantKind::Operator,
-]);
+const AFTER_WORK: Passage =
+    Passage::Warranted(&[WarrantKind::Served, WarrantKind::Zombie, WarrantKind::Operator]);
 const AFTER_WATCH: Passage = Passage::Warranted(&[
     WarrantKind::NeverBegan,
     WarrantKind::Idle,
@@ -79,12 +76,7 @@ fn exits(from: State) -> &'static [(State, Passage)] {
             (Ended, Open),
             (PendingDelete, BY_FORCE),
         ],
-        Reserved => &[
-            (Idle, Open),
-            (Busy, Open),
-            (Ended, Open),
-            (PendingDelete, BY_FORCE),
-        ],
+        Reserved => &[(Idle, Open), (Busy, Open), (Ended, Open), (PendingDelete, BY_FORCE)],
         Busy => &[(Retiring, Open), (Ended, Open), (PendingDelete, AFTER_WORK)],
         Retiring => &[(Busy, Open), (Ended, Open), (PendingDelete, AFTER_WATCH)],
         Ended => &[(PendingDelete, AFTER_END)],
@@ -103,10 +95,7 @@ mod tests {
         for state in State::ALL {
             assert_eq!(passage(State::Deleted, state), Passage::Closed);
             assert!(!leads_to(State::Deleted, state));
-            assert!(
-                state == State::Deleted || leads_to(state, State::Deleted),
-                "{state}"
-            );
+            assert!(state == State::Deleted || leads_to(state, State::Deleted), "{state}");
         }
     }
 

@@ -7,17 +7,10 @@ use crate::model::{Job, JobFact, Offer, OfferEnd, OfferStage};
 pub fn check_job(before: Option<&Job>, after: &Job) -> Vec<Violation> {
     let mut inquest = Inquest::about(&after.id);
     if let Some(open) = after.open_offer() {
-        inquest.demand(!after.fact.is_over(), 12, || {
-            "is offered though it is over".into()
-        });
-        inquest.demand(after.execution.is_none(), 9, || {
-            "is offered though it runs".into()
-        });
+        inquest.demand(!after.fact.is_over(), 12, || "is offered though it is over".into());
+        inquest.demand(after.execution.is_none(), 9, || "is offered though it runs".into());
         inquest.demand(open.generation == after.generation, 11, || {
-            format!(
-                "its offer is number {} of {}",
-                open.generation, after.generation
-            )
+            format!("its offer is number {} of {}", open.generation, after.generation)
         });
     }
     let Some(before) = before else {

@@ -40,11 +40,7 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "I{} is broken by `{}`: {}",
-            self.number, self.about, self.text
-        )
+        write!(f, "I{} is broken by `{}`: {}", self.number, self.about, self.text)
     }
 }
 
@@ -64,20 +60,13 @@ struct Inquest<'a> {
 
 impl<'a> Inquest<'a> {
     fn about(about: &'a dyn fmt::Display) -> Self {
-        Self {
-            about,
-            broken: Vec::new(),
-        }
+        Self { about, broken: Vec::new() }
     }
 
     fn demand(&mut self, holds: bool, number: u8, text: impl FnOnce() -> String) {
         if !holds {
             let about = self.about.to_string();
-            self.broken.push(Violation {
-                number,
-                about,
-                text: text(),
-            });
+            self.broken.push(Violation { number, about, text: text() });
         }
     }
 }

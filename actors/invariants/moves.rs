@@ -37,9 +37,7 @@ pub(super) fn check_moves(
 /// Checks where a life may begin: with a wish, or with a machine that was found.
 fn check_birth(inquest: &mut Inquest<'_>, row: &Instance, state: State) {
     let found = row.adopted && state > State::Creating && state <= State::Ended;
-    inquest.demand(state == State::PendingCreate || found, 31, || {
-        format!("was born {state}")
-    });
+    inquest.demand(state == State::PendingCreate || found, 31, || format!("was born {state}"));
 }
 
 fn check_move(inquest: &mut Inquest<'_>, after: &Instance, from: State, to: State) {
@@ -55,20 +53,14 @@ fn check_move(inquest: &mut Inquest<'_>, after: &Instance, from: State, to: Stat
     }
     if (from, to) == (State::Busy, State::Retiring) {
         let free = after.executing.is_none() || after.job_over.is_some();
-        inquest.demand(free, 5, || {
-            "was asked to leave in the middle of a known job".into()
-        });
+        inquest.demand(free, 5, || "was asked to leave in the middle of a known job".into());
     }
     if (from, to) == (State::PendingDelete, State::Busy) && after.state == State::Busy {
-        inquest.demand(after.warrant.is_none(), 5, || {
-            "works on under a warrant".into()
-        });
+        inquest.demand(after.warrant.is_none(), 5, || "works on under a warrant".into());
     }
     if (from, to) == (State::PendingCreate, State::Deleted) {
         let untouched = after.registration == Registration::None;
-        inquest.demand(untouched, 17, || {
-            "is deleted though a mint was attempted".into()
-        });
+        inquest.demand(untouched, 17, || "is deleted though a mint was attempted".into());
     }
 }
 
@@ -80,24 +72,16 @@ pub(super) fn check_record(
 ) {
     let row = &save.row;
     let is_new = row.verdict.is_some() && before.is_none_or(|before| before.verdict.is_none());
-    inquest.demand(!is_new || save.exit.is_some(), 14, || {
-        "has a verdict and no record".into()
-    });
+    inquest.demand(!is_new || save.exit.is_some(), 14, || "has a verdict and no record".into());
     let Some(record) = &save.exit else { return };
     inquest.demand(row.verdict == Some(record.verdict.class), 14, || {
-        format!(
-            "its row says {:?} and its record {}",
-            row.verdict, record.verdict.class
-        )
+        format!("its row says {:?} and its record {}", row.verdict, record.verdict.class)
     });
     inquest.demand(record.instance == row.id, 1, || {
         format!("writes the record of `{}`", record.instance)
     });
     if record.verdict.class == VerdictClass::Clean {
-        let zero = record
-            .exit
-            .as_ref()
-            .is_some_and(|exit| exit.code == Some(0));
+        let zero = record.exit.as_ref().is_some_and(|exit| exit.code == Some(0));
         inquest.demand(zero && record.job.is_some(), 15, || {
             "is recorded clean without an exit of 0 and a job".into()
         });

@@ -17,12 +17,7 @@ pub fn check_save(before: Option<&Instance>, save: &InstanceSave) -> Vec<Violati
     inquest.demand(
         save.replaces == before.map_or(Version::default(), |row| row.version),
         1,
-        || {
-            format!(
-                "replaces version {}, which is not the stored one",
-                save.replaces
-            )
-        },
+        || format!("replaces version {}, which is not the stored one", save.replaces),
     );
     inquest.broken
 }
@@ -33,9 +28,7 @@ pub fn check_rows(before: Option<&Instance>, after: &Instance) -> Vec<Violation>
     check_row(&mut inquest, before, after);
     if let Some(before) = before {
         let there = before.state == after.state || leads_to(before.state, after.state);
-        inquest.demand(there, 31, || {
-            format!("went from {} to {}", before.state, after.state)
-        });
+        inquest.demand(there, 31, || format!("went from {} to {}", before.state, after.state));
     }
     inquest.broken
 }
@@ -57,17 +50,13 @@ fn check_succession(inquest: &mut Inquest<'_>, before: &Instance, after: &Instan
     inquest.demand(after.version == before.version.next(), 1, || {
         format!("version {} follows {}", after.version, before.version)
     });
-    inquest.demand(before.state != State::Deleted, 2, || {
-        "was written after `deleted`".into()
-    });
+    inquest.demand(before.state != State::Deleted, 2, || "was written after `deleted`".into());
     let same_name = before.id == after.id
         && before.machine == after.machine
         && before.provider == after.provider
         && before.pool == after.pool
         && before.adopted == after.adopted;
-    inquest.demand(same_name, 34, || {
-        "changed its name, machine, provider or pool".into()
-    });
+    inquest.demand(same_name, 34, || "changed its name, machine, provider or pool".into());
     let rank = |row: &Instance| row.wish.as_ref().map(|wish| wish.rank);
     inquest.demand(rank(after) >= rank(before), 33, || {
         format!("its wish fell from {:?} to {:?}", rank(before), rank(after))
@@ -84,16 +73,12 @@ fn check_memory(inquest: &mut Inquest<'_>, before: &Instance, after: &Instance) 
         && (before.machine_gone_at.is_none() || before.machine_gone_at == after.machine_gone_at)
         && before.mints <= after.mints
         && before.events <= after.events;
-    inquest.demand(kept, 37, || {
-        "forgot a create, a sighting, an absence or a mint".into()
-    });
+    inquest.demand(kept, 37, || "forgot a create, a sighting, an absence or a mint".into());
     inquest.demand(after.once_started || !before.once_started, 5, || {
         "forgot that its runner had started".into()
     });
     let over = |row: &Instance| row.end.is_some();
-    inquest.demand(over(after) || !over(before), 37, || {
-        "its machine rose from its end".into()
-    });
+    inquest.demand(over(after) || !over(before), 37, || "its machine rose from its end".into());
     let settled = before.state >= State::Deleting;
     inquest.demand(
         !settled || (before.warrant == after.warrant && before.verdict == after.verdict),
@@ -110,10 +95,7 @@ fn check_offer(inquest: &mut Inquest<'_>, before: &Instance, after: &Instance) {
         return;
     }
     inquest.demand(new.generation >= old.generation, 11, || {
-        format!(
-            "offer {} of job {} follows {}",
-            new.generation, new.job, old.generation
-        )
+        format!("offer {} of job {} follows {}", new.generation, new.job, old.generation)
     });
     let same = new.generation == old.generation;
     inquest.demand(!same || new.delivered || !old.delivered, 16, || {
@@ -128,9 +110,7 @@ fn check_state(inquest: &mut Inquest<'_>, row: &Instance) {
         State::PendingCreate => inquest.demand(nothing_made, 37, || "was made already".into()),
         State::Creating => {}
         State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring => {
-            inquest.demand(!nothing_made, 37, || {
-                "lives though create was never called".into()
-            });
+            inquest.demand(!nothing_made, 37, || "lives though create was never called".into());
             inquest.demand(row.end.is_none(), 31, || "lives on after its end".into());
             inquest.demand(row.machine_gone_at.is_none(), 21, || {
                 "lives though its machine is confirmed gone".into()
@@ -138,24 +118,16 @@ fn check_state(inquest: &mut Inquest<'_>, row: &Instance) {
         }
         State::Ended => inquest.demand(row.end.is_some(), 31, || "ended without an end".into()),
         State::PendingDelete => {
-            inquest.demand(row.warrant.is_some(), 5, || {
-                "may be deleted without a warrant".into()
-            });
+            inquest.demand(row.warrant.is_some(), 5, || "may be deleted without a warrant".into());
         }
         State::Deleting => {
-            inquest.demand(row.warrant.is_some(), 5, || {
-                "is deleted without a warrant".into()
-            });
-            inquest.demand(row.verdict.is_some(), 14, || {
-                "is deleted without a record".into()
-            });
+            inquest.demand(row.warrant.is_some(), 5, || "is deleted without a warrant".into());
+            inquest.demand(row.verdict.is_some(), 14, || "is deleted without a record".into());
         }
         State::Deleted => check_nothing_left(inquest, row, nothing_made),
     }
     let spent = row.executing.is_some() || row.end.is_some();
-    inquest.demand(!spent || row.sealed_jit.is_none(), 35, || {
-        "keeps a spent JIT config".into()
-    });
+    inquest.demand(!spent || row.sealed_jit.is_none(), 35, || "keeps a spent JIT config".into());
 }
 
 fn check_nothing_left(inquest: &mut Inquest<'_>, row: &Instance, nothing_made: bool) {
@@ -166,7 +138,5 @@ fn check_nothing_left(inquest: &mut Inquest<'_>, row: &Instance, nothing_made: b
         "is deleted though its runner may be registered".into()
     });
     let recorded = row.warrant.is_some() && row.verdict.is_some();
-    inquest.demand(recorded || nothing_made, 14, || {
-        "is deleted without warrant and record".into()
-    });
+    inquest.demand(recorded || nothing_made, 14, || "is deleted without warrant and record".into());
 }

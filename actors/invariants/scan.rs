@@ -48,10 +48,8 @@ fn owners(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     }
     for shown in registry.instances() {
         // The last row is durable a moment before its owner leaves the board.
-        let leaving = matches!(
-            shown.state,
-            State::PendingCreate | State::Deleting | State::Deleted
-        );
+        let leaving =
+            matches!(shown.state, State::PendingCreate | State::Deleting | State::Deleted);
         let mut inquest = Inquest::about(&shown.id);
         inquest.demand(leaving || live.contains(&shown.id), 2, || {
             format!("is shown as {} and has no row", shown.state)
@@ -71,9 +69,7 @@ fn machines(rows: &[&Instance]) -> Vec<Violation> {
         }
         if let Some(other) = owner.insert((&row.provider, &row.machine), &row.id) {
             let mut inquest = Inquest::about(&row.id);
-            inquest.demand(false, 8, || {
-                format!("shares machine `{}` with `{other}`", row.machine)
-            });
+            inquest.demand(false, 8, || format!("shares machine `{}` with `{other}`", row.machine));
             broken.append(&mut inquest.broken);
         }
     }
@@ -92,9 +88,7 @@ fn limits(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     for (pool, count) in made {
         let max = snapshot.limits.get(pool).copied().unwrap_or(u32::MAX);
         let mut inquest = Inquest::about(pool);
-        inquest.demand(count <= max, 21, || {
-            format!("holds {count} machines, may hold {max}")
-        });
+        inquest.demand(count <= max, 21, || format!("holds {count} machines, may hold {max}"));
         broken.append(&mut inquest.broken);
     }
     broken
@@ -106,18 +100,12 @@ fn jobs(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     let mut broken = Vec::new();
     for job in &snapshot.jobs {
         let mut inquest = Inquest::about(&job.id);
-        inquest.demand(
-            !job.is_live() || !snapshot.tombstones.contains(&job.id),
-            12,
-            || "rose from its tombstone".into(),
-        );
+        inquest.demand(!job.is_live() || !snapshot.tombstones.contains(&job.id), 12, || {
+            "rose from its tombstone".into()
+        });
         if let Some(open) = job.open_offer() {
-            inquest.demand(job.is_live(), 12, || {
-                "is offered though it is over or closed".into()
-            });
-            inquest.demand(job.execution.is_none(), 9, || {
-                "is offered though it runs".into()
-            });
+            inquest.demand(job.is_live(), 12, || "is offered though it is over or closed".into());
+            inquest.demand(job.execution.is_none(), 9, || "is offered though it runs".into());
             let other = promised.insert(&open.instance, &job.id);
             inquest.demand(other.is_none(), 6, || {
                 format!("is promised `{}`, and so is {other:?}", open.instance)

@@ -32,12 +32,7 @@ const fn row(
     checked: Checked,
     sentence: &'static str,
 ) -> Invariant {
-    Invariant {
-        number,
-        name,
-        sentence,
-        checked,
-    }
+    Invariant { number, name, sentence, checked }
 }
 
 use Checked::{ByConstruction, EachStep, Elsewhere, Scan};
@@ -242,24 +237,14 @@ pub const INVARIANTS: [Invariant; 37] = [
         EachStep,
         "Every change of state is one transaction with the event that tells of it.",
     ),
-    row(
-        33,
-        "wishes only rise",
-        EachStep,
-        "A wish is replaced only by a stronger one.",
-    ),
+    row(33, "wishes only rise", EachStep, "A wish is replaced only by a stronger one."),
     row(
         34,
         "names are for ever",
         EachStep,
         "An instance never changes its name, its machine, its provider or its pool.",
     ),
-    row(
-        35,
-        "secrets are wiped",
-        EachStep,
-        "A JIT config is wiped at execution or end.",
-    ),
+    row(35, "secrets are wiped", EachStep, "A JIT config is wiped at execution or end."),
     row(
         36,
         "no mishap ends a delivery",

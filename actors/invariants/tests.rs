@@ -23,21 +23,14 @@ fn now() -> Timestamp {
 }
 
 fn job_id(number: u64) -> JobId {
-    JobId {
-        forge: ForgeId::new("github"),
-        number,
-    }
+    JobId { forge: ForgeId::new("github"), number }
 }
 
 /// A healthy row in the given state.
 fn row(state: State) -> Instance {
     let lives = state > State::Creating;
     let going = state >= State::PendingDelete;
-    let warrant = Warrant {
-        kind: WarrantKind::OwnEnd,
-        evidence: vec![],
-        at: now(),
-    };
+    let warrant = Warrant { kind: WarrantKind::OwnEnd, evidence: vec![], at: now() };
     Instance {
         id: "linux-1".into(),
         pool: "linux".into(),
@@ -66,9 +59,7 @@ fn row(state: State) -> Instance {
         offer: None,
         executing: None,
         job_over: None,
-        end: (state >= State::Ended).then_some(End::Gone {
-            deleted_externally: false,
-        }),
+        end: (state >= State::Ended).then_some(End::Gone { deleted_externally: false }),
         warrant: going.then_some(warrant),
         verdict: going.then_some(VerdictClass::Vanished),
         machine_gone_at: (state == State::Deleted).then(now),
@@ -88,33 +79,16 @@ fn save(before: Option<&Instance>, after: Instance, moves: &[State]) -> Instance
     let mut at = before.map(|row| row.state);
     for to in moves {
         if let Some(from) = at {
-            let what = What::Moved {
-                from,
-                to: *to,
-                why: "test".into(),
-            };
+            let what = What::Moved { from, to: *to, why: "test".into() };
             let subject = Subject::Instance(after.id.clone());
-            events.push(Event {
-                subject,
-                seq: 1,
-                at: now(),
-                last_at: now(),
-                count: 1,
-                what,
-            });
+            events.push(Event { subject, seq: 1, at: now(), last_at: now(), count: 1, what });
         }
         at = Some(*to);
     }
     let is_new = after.verdict.is_some() && before.is_none_or(|row| row.verdict.is_none());
     let exit = is_new.then(|| record(&after));
     let replaces = before.map_or(Version(0), |row| row.version);
-    InstanceSave {
-        row: after,
-        replaces,
-        epoch: Epoch(1),
-        events,
-        exit,
-    }
+    InstanceSave { row: after, replaces, epoch: Epoch(1), events, exit }
 }
 
 fn record(row: &Instance) -> ExitRecord {
@@ -138,20 +112,11 @@ fn record(row: &Instance) -> ExitRecord {
 
 fn over(names_us: bool) -> JobOver {
     let conclusion = Some(Conclusion::Success);
-    JobOver {
-        job: job_id(7),
-        conclusion,
-        names_us,
-        at: now(),
-    }
+    JobOver { job: job_id(7), conclusion, names_us, at: now() }
 }
 
 fn warranted(row: &mut Instance, kind: WarrantKind) {
-    row.warrant = Some(Warrant {
-        kind,
-        evidence: vec![],
-        at: now(),
-    });
+    row.warrant = Some(Warrant { kind, evidence: vec![], at: now() });
     row.verdict = Some(VerdictClass::Removed);
     if kind != WarrantKind::OwnEnd {
         row.end = None;
@@ -161,9 +126,7 @@ fn warranted(row: &mut Instance, kind: WarrantKind) {
 #[track_caller]
 fn breaks(violations: &[Violation], number: u8) {
     assert!(
-        violations
-            .iter()
-            .any(|violation| violation.number == number),
+        violations.iter().any(|violation| violation.number == number),
         "I{number} holds: {violations:?}"
     );
 }
@@ -208,10 +171,7 @@ fn the_guide_to_the_tests_names_every_invariant_and_every_known_failure() {
     for failure in 1..=64 {
         let story = format!("| F{failure:02} | `f{failure:02}_");
         let excuse = format!("| F{failure:02} | not covered: ");
-        assert!(
-            guide.contains(&story) || guide.contains(&excuse),
-            "no row for F{failure:02}"
-        );
+        assert!(guide.contains(&story) || guide.contains(&excuse), "no row for F{failure:02}");
     }
 }
 
@@ -250,8 +210,5 @@ fn what_is_broken_is_counted_and_told_in_a_sentence() {
     report(&registry, &broken);
     assert_eq!(registry.violations(), broken.len() as u64);
     let text = broken[0].to_string();
-    assert!(
-        text.starts_with("I31 is broken by `linux-1`: went from busy to deleting"),
-        "{text}"
-    );
+    assert!(text.starts_with("I31 is broken by `linux-1`: went from busy to deleting"), "{text}");
 }

@@ -8,9 +8,7 @@ pub(super) fn check_warrant(inquest: &mut Inquest<'_>, before: Option<&Instance>
     let Some(warrant) = &row.warrant else { return };
     match warrant.kind {
         WarrantKind::OwnEnd => {
-            inquest.demand(row.end.is_some(), 5, || {
-                "claims an end that nobody saw".into()
-            });
+            inquest.demand(row.end.is_some(), 5, || "claims an end that nobody saw".into());
         }
         WarrantKind::NeverBegan => inquest.demand(!row.once_started, 5, || {
             "is said never to have begun though its runner had started".into()
@@ -38,16 +36,9 @@ pub(super) fn check_warrant(inquest: &mut Inquest<'_>, before: Option<&Instance>
         WarrantKind::Idle | WarrantKind::Served | WarrantKind::Zombie => true,
         WarrantKind::OwnEnd | WarrantKind::NeverBegan | WarrantKind::Operator => false,
     };
-    inquest.demand(
-        !is_new || !needs_removal || !row.registration.may_exist(),
-        5,
-        || {
-            format!(
-                "is warranted ({}) while its runner may be registered",
-                warrant.kind
-            )
-        },
-    );
+    inquest.demand(!is_new || !needs_removal || !row.registration.may_exist(), 5, || {
+        format!("is warranted ({}) while its runner may be registered", warrant.kind)
+    });
 }
 
 /// Checks that a clean end is one.
@@ -56,15 +47,11 @@ pub(super) fn check_verdict(inquest: &mut Inquest<'_>, row: &Instance) {
         return;
     }
     let ran = row.executing.is_some() || row.job_over.is_some();
-    inquest.demand(ran, 15, || {
-        "is called clean though no job is known to have run".into()
-    });
+    inquest.demand(ran, 15, || "is called clean though no job is known to have run".into());
     let could_be = match &row.end {
         None | Some(End::Gone { .. }) => true,
         Some(End::Exited(exit)) => exit.code.is_none_or(|code| code == 0),
         Some(End::NotCreated { .. }) => false,
     };
-    inquest.demand(could_be, 15, || {
-        format!("is called clean after {:?}", row.end)
-    });
+    inquest.demand(could_be, 15, || format!("is called clean after {:?}", row.end));
 }

@@ -57,7 +57,7 @@ impl Ledger {
         if self.closed.contains_key(id) {
             return proves && self.recall(id, now);
         }
-        let ours = notice.runner.as_ref().is_some_and(|name| self.instances.named(name).is_some());
+        let ours = self.names_ours(notice);
         if let Some(job) = self.unservable.get_mut(id) {
             if notice.fact.rank() > job.fact.rank() {
                 job.fact = notice.fact.clone();
@@ -81,6 +81,20 @@ impl Ledger {
             self.note(id, What::Heard(JobFact::Waiting), now);
         }
         true
+    }
+
+    /// Returns whether a notice names a runner of ours that could have taken such a job. Forges
+    /// have delivered the events of strangers; a name alone proves nothing.
+    fn names_ours(&self, notice: &JobNotice) -> bool {
+        let named = notice.runner.as_ref().and_then(|name| self.instances.named(name));
+        let pool = named.as_ref().and_then(|id| self.instances.pool_of(id));
+        pool.is_some_and(|pool| {
+            let spec =
+                self.pools.iter().map(|standing| &standing.spec).find(|spec| spec.id == *pool);
+            spec.is_none_or(|spec| {
+                spec.forge == notice.id.forge && spec.scope.covers(&notice.place)
+            })
+        })
     }
 
     /// Remembers a job that no pool serves, and says so; it gets no row.

@@ -266,14 +266,8 @@ impl fmt::Display for What {
             Self::Delivered(job) => write!(f, "may hand out the JIT config for job {job}"),
             Self::OfferEnded(job, why) => write!(f, "offer of job {job} ended: {why:?}"),
             Self::Executing(job) => write!(f, "job {job} runs here"),
-            Self::JobOver {
-                job,
-                names_us: true,
-            } => write!(f, "job {job} is over here"),
-            Self::JobOver {
-                job,
-                names_us: false,
-            } => write!(f, "job {job} is over"),
+            Self::JobOver { job, names_us: true } => write!(f, "job {job} is over here"),
+            Self::JobOver { job, names_us: false } => write!(f, "job {job} is over"),
             Self::Warranted { kind, evidence } => {
                 write!(f, "may be deleted ({kind}): {}", evidence.join("; "))
             }

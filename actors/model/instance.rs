@@ -233,6 +233,8 @@ pub enum Reason {
     Orphan,
     /// A listing does not name its machine.
     Unlisted,
+    /// Its runner lost the forge: nobody will ever give it work.
+    Offline,
     /// Its JIT config was minted and never handed out.
     OfferEnded,
     /// Something ran here, is over, and nobody can name it.
@@ -252,6 +254,7 @@ impl Reason {
             Self::Lifetime => "lifetime",
             Self::Orphan => "orphan",
             Self::Unlisted => "unlisted",
+            Self::Offline => "offline",
             Self::OfferEnded => "offer_ended",
             Self::Spent => "spent",
             Self::Operator => "operator",

@@ -31,10 +31,7 @@ pub fn judge(findings: &Findings<'_>) -> Verdict {
         fault: ruling.fault.unwrap_or_else(|| ruling.class.usual_fault()),
         confidence: ruling.confidence,
         evidence: ruling.evidence,
-        advice: ruling
-            .advice
-            .unwrap_or_else(|| ruling.class.usual_advice())
-            .into(),
+        advice: ruling.advice.unwrap_or_else(|| ruling.class.usual_advice()).into(),
     }
 }
 
@@ -79,24 +76,16 @@ impl Findings<'_> {
             (None, None) => return None,
         };
         let word = |facts: Option<&ExitFacts>| facts.and_then(|facts| facts.machine_reason.clone());
-        let machine_reason = first
-            .machine_reason
-            .clone()
-            .or_else(|| word(seen))
-            .or_else(|| word(left));
-        Some(ExitFacts {
-            machine_reason,
-            ..first.clone()
-        })
+        let machine_reason =
+            first.machine_reason.clone().or_else(|| word(seen)).or_else(|| word(left));
+        Some(ExitFacts { machine_reason, ..first.clone() })
     }
 }
 
 /// Returns the signal that ended the process; runtimes leave the field empty and add 128.
 pub fn signal_of(exit: &ExitFacts) -> Option<i32> {
     exit.signal.filter(|signal| *signal > 0).or_else(|| {
-        exit.code
-            .and_then(|code| code.checked_sub(128))
-            .filter(|signal| (1..=64).contains(signal))
+        exit.code.and_then(|code| code.checked_sub(128)).filter(|signal| (1..=64).contains(signal))
     })
 }
 
@@ -110,38 +99,24 @@ struct Ruling {
 }
 
 fn rule(class: VerdictClass, confidence: Confidence, because: impl Into<String>) -> Ruling {
-    Ruling {
-        class,
-        confidence,
-        evidence: vec![because.into()],
-        fault: None,
-        advice: None,
-    }
+    Ruling { class, confidence, evidence: vec![because.into()], fault: None, advice: None }
 }
 
 impl Ruling {
     fn fault(self, fault: Fault) -> Self {
-        Self {
-            fault: Some(fault),
-            ..self
-        }
+        Self { fault: Some(fault), ..self }
     }
 
     fn advice(self, advice: &'static str) -> Self {
-        Self {
-            advice: Some(advice),
-            ..self
-        }
+        Self { advice: Some(advice), ..self }
     }
 }
 
 fn not_created(findings: &Findings<'_>) -> Option<Ruling> {
     match findings.end {
-        Some(End::NotCreated { why }) => Some(rule(
-            VerdictClass::CreateFailed,
-            Confidence::High,
-            format!("no machine: {why}"),
-        )),
+        Some(End::NotCreated { why }) => {
+            Some(rule(VerdictClass::CreateFailed, Confidence::High, format!("no machine: {why}")))
+        }
         Some(End::Exited(_) | End::Gone { .. }) | None => None,
     }
 }
@@ -183,34 +158,18 @@ fn by_machine(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
         // A node that is merely lost is doubt: its machine may work on, so it ends nothing.
         findings.end.is_some() || matches!(class, Evicted | Preempted | Deadline)
     };
-    counts.then(|| {
-        rule(
-            class,
-            Confidence::High,
-            format!("the provider says `{word}`"),
-        )
-    })
+    counts.then(|| rule(class, Confidence::High, format!("the provider says `{word}`")))
 }
 
 /// Judges a machine whose exit told nothing, or that was removed before it had one.
 fn by_silence(findings: &Findings<'_>) -> Ruling {
     match (findings.end, findings.warrant) {
-        (
-            Some(End::Gone {
-                deleted_externally: true,
-            }),
-            _,
-        ) => rule(
+        (Some(End::Gone { deleted_externally: true }), _) => rule(
             VerdictClass::DeletedExternally,
             Confidence::High,
             "somebody else was seen deleting the machine",
         ),
-        (
-            Some(End::Gone {
-                deleted_externally: false,
-            }),
-            _,
-        ) => rule(
+        (Some(End::Gone { deleted_externally: false }), _) => rule(
             VerdictClass::Vanished,
             Confidence::Low,
             "two direct reads found nothing where the machine had been",
@@ -220,11 +179,9 @@ fn by_silence(findings: &Findings<'_>) -> Ruling {
             Confidence::Low,
             "the machine is over and nothing tells how its runner ended",
         ),
-        (None, WarrantKind::OwnEnd) => rule(
-            VerdictClass::Unknown,
-            Confidence::Low,
-            "an end was claimed and nothing shows it",
-        ),
+        (None, WarrantKind::OwnEnd) => {
+            rule(VerdictClass::Unknown, Confidence::Low, "an end was claimed and nothing shows it")
+        }
         (None, WarrantKind::NeverBegan) => rule(
             VerdictClass::BootFailed,
             Confidence::High,
@@ -245,11 +202,9 @@ fn by_silence(findings: &Findings<'_>) -> Ruling {
             Confidence::High,
             "its job was long over, its registration gone, and nothing lived there",
         ),
-        (None, WarrantKind::Operator) => rule(
-            VerdictClass::Forced,
-            Confidence::High,
-            "an operator forced it",
-        ),
+        (None, WarrantKind::Operator) => {
+            rule(VerdictClass::Forced, Confidence::High, "an operator forced it")
+        }
     }
 }
 

@@ -60,11 +60,7 @@ fn escaped(line: &str) -> String {
 }
 
 fn cost(character: char) -> usize {
-    if steers(character) {
-        escape(character).count()
-    } else {
-        character.len_utf8()
-    }
+    if steers(character) { escape(character).count() } else { character.len_utf8() }
 }
 
 /// Returns the escape people know: `\r`, `\t`, `\0`, else `\u{…}`.
@@ -76,10 +72,7 @@ fn escape(character: char) -> impl Iterator<Item = char> {
         _ => None,
     };
     let unicode = known.is_none().then(|| character.escape_unicode());
-    known
-        .into_iter()
-        .flat_map(|letter| ['\\', letter])
-        .chain(unicode.into_iter().flatten())
+    known.into_iter().flat_map(|letter| ['\\', letter]).chain(unicode.into_iter().flatten())
 }
 
 /// Returns whether a character does something to its reader instead of being read.
@@ -103,11 +96,7 @@ mod tests {
     #[test]
     fn a_short_log_is_kept_as_it_is() {
         assert_eq!(clip("one\ntwo\n"), "one\ntwo");
-        assert_eq!(
-            clip("one\r\ntwo"),
-            "one\ntwo",
-            "line ends of Windows are line ends"
-        );
+        assert_eq!(clip("one\r\ntwo"), "one\ntwo", "line ends of Windows are line ends");
         assert_eq!(clip("a\n\nb"), "a\n\nb");
         assert_eq!(clip(""), "");
         assert_eq!(clip("naïve 日本 👍"), "naïve 日本 👍");
@@ -115,10 +104,7 @@ mod tests {
 
     #[test]
     fn only_the_last_two_hundred_lines_are_kept() {
-        let raw = (0..1000)
-            .map(|line| format!("line {line}"))
-            .collect::<Vec<_>>()
-            .join("\n");
+        let raw = (0..1000).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n");
         let tail = clip(&raw);
         assert_eq!(tail.lines().count(), 200);
         assert!(tail.starts_with("line 800\n") && tail.ends_with("line 999"));
@@ -127,16 +113,10 @@ mod tests {
     #[test]
     fn a_first_line_cut_by_size_is_dropped() {
         let line = "x".repeat(1000);
-        let raw = (0..100)
-            .map(|at| format!("{at:02}{line}"))
-            .collect::<Vec<_>>()
-            .join("\n");
+        let raw = (0..100).map(|at| format!("{at:02}{line}")).collect::<Vec<_>>().join("\n");
         let tail = clip(&raw);
         assert!(tail.len() <= TAIL_BYTES);
-        assert!(
-            tail.lines().all(|line| line.len() == 1002),
-            "no part of a line is left"
-        );
+        assert!(tail.lines().all(|line| line.len() == 1002), "no part of a line is left");
         assert!(tail.lines().next().unwrap().starts_with("35"));
     }
 
@@ -150,17 +130,11 @@ mod tests {
 
     #[test]
     fn a_runner_cannot_steer_the_readers_terminal() {
-        assert_eq!(
-            clip("\u{1b}[2J\u{1b}]0;owned\u{7}"),
-            r"\u{1b}[2J\u{1b}]0;owned\u{7}"
-        );
+        assert_eq!(clip("\u{1b}[2J\u{1b}]0;owned\u{7}"), r"\u{1b}[2J\u{1b}]0;owned\u{7}");
         assert_eq!(clip("50 %\r100 %"), r"50 %\r100 %");
         assert_eq!(clip("a\0b\tc\u{7f}\u{9b}"), r"a\0b\tc\u{7f}\u{9b}");
         assert_eq!(clip("\u{202e}gnp.exe\u{2066}"), r"\u{202e}gnp.exe\u{2066}");
-        assert_eq!(
-            clip("one\u{2028}two\u{85}three"),
-            r"one\u{2028}two\u{85}three"
-        );
+        assert_eq!(clip("one\u{2028}two\u{85}three"), r"one\u{2028}two\u{85}three");
     }
 
     #[test]

@@ -200,7 +200,8 @@ impl Tally {
         self.years += years(outcome.lived);
         if let Some(first) = outcome.broken.first() {
             let what = first.to_string();
-            let story = if self.failures.len() < STORIES { last_words(seed, first) } else { vec![] };
+            let story =
+                if self.failures.len() < STORIES { last_words(seed, first) } else { vec![] };
             self.failures.push(Failure { seed, what, story });
         }
     }

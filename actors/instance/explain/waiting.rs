@@ -7,10 +7,9 @@ impl Story<'_> {
     /// Tells what it waits for, with numbers.
     pub(super) fn waiting(&self) -> Vec<String> {
         match self.row.state {
-            State::PendingCreate => vec![format!(
-                "Waits for a start permit of pool `{}`.",
-                self.row.pool
-            )],
+            State::PendingCreate => {
+                vec![format!("Waits for a start permit of pool `{}`.", self.row.pool)]
+            }
             State::Creating => self.creating(),
             State::Starting => {
                 let boot = self.of(self.row.since, self.policy.boot_timeout);
@@ -22,15 +21,10 @@ impl Story<'_> {
             State::Retiring => self.retiring(),
             State::Ended => {
                 let within = self.of(self.row.since, self.policy.postmortem_timeout);
-                vec![format!(
-                    "Exit, verdict and log tail are gathered, {within}."
-                )]
+                vec![format!("Exit, verdict and log tail are gathered, {within}.")]
             }
             State::PendingDelete => {
-                vec![format!(
-                    "Waits for a delete permit of pool `{}`.",
-                    self.row.pool
-                )]
+                vec![format!("Waits for a delete permit of pool `{}`.", self.row.pool)]
             }
             State::Deleting => self.deleting(),
             State::Deleted => Vec::new(),
@@ -45,11 +39,7 @@ impl Story<'_> {
         };
         let mut lines = vec![format!("Create was called {} ago.", self.age(called))];
         if let Some((unanswered, why)) = self.last(|what| {
-            if let What::CreateUnanswered(why) = what {
-                Some(why.as_str())
-            } else {
-                None
-            }
+            if let What::CreateUnanswered(why) = what { Some(why.as_str()) } else { None }
         }) {
             let settle = self.of(called, self.policy.create_settle);
             lines.push(format!(
@@ -91,10 +81,7 @@ impl Story<'_> {
                 } else {
                     "its JIT config is being minted or fetched"
                 };
-                vec![format!(
-                    "Holds offer {} of job {}: {how_far}.",
-                    offer.generation, offer.job
-                )]
+                vec![format!("Holds offer {} of job {}: {how_far}.", offer.generation, offer.job)]
             }
             None => vec!["Its offer is over; it is about to be idle again.".into()],
         }
@@ -110,11 +97,8 @@ impl Story<'_> {
                     .into(),
             }];
         };
-        let whose = if over.names_us {
-            "with our runner's name"
-        } else {
-            "without our runner's name"
-        };
+        let whose =
+            if over.names_us { "with our runner's name" } else { "without our runner's name" };
         vec![format!(
             "Job {} is over at the forge ({whose}): expected to end by itself, served {}, called a \
              zombie {}.",
@@ -156,10 +140,9 @@ impl Story<'_> {
     fn deleting(&self) -> Vec<String> {
         let mut lines = Vec::new();
         match self.row.machine_gone_at {
-            Some(at) => lines.push(format!(
-                "The machine is confirmed gone since {}.",
-                self.age(at)
-            )),
+            Some(at) => {
+                lines.push(format!("The machine is confirmed gone since {}.", self.age(at)))
+            }
             None => {
                 lines.push("Waits for the provider to confirm that the machine is gone.".into());
             }
@@ -168,13 +151,9 @@ impl Story<'_> {
             lines.push("Its registration is removed side by side and holds nothing up.".into());
         }
         let failed: u32 = self.count(|what| matches!(what, What::DeleteFailed(_)));
-        if let Some((event, why)) = self.last(|what| {
-            if let What::DeleteFailed(why) = what {
-                Some(why)
-            } else {
-                None
-            }
-        }) {
+        if let Some((event, why)) =
+            self.last(|what| if let What::DeleteFailed(why) = what { Some(why) } else { None })
+        {
             lines.push(format!(
                 "Delete failed {} times, last {} ago: {why}; it is repeated for ever.",
                 failed,

@@ -5,11 +5,7 @@ use super::*;
 fn job(number: u64, offer: Offer) -> Job {
     Job {
         id: job_id(number),
-        place: Place {
-            owner: "acme".into(),
-            repository: "web".into(),
-            enterprise: None,
-        },
+        place: Place { owner: "acme".into(), repository: "web".into(), enterprise: None },
         run: 1,
         name: "test".into(),
         url: String::new(),
@@ -29,12 +25,7 @@ fn job(number: u64, offer: Offer) -> Job {
 
 fn open(instance: &str, stage: OfferStage) -> Offer {
     let instance = InstanceId::from(instance);
-    Offer::Open(OpenOffer {
-        instance,
-        generation: Generation(1),
-        stage,
-        since: now(),
-    })
+    Offer::Open(OpenOffer { instance, generation: Generation(1), stage, since: now() })
 }
 
 #[test]
@@ -46,10 +37,7 @@ fn a_job_that_sinks_or_rises_from_the_dead_is_found() {
     over.fact = JobFact::Completed(Conclusion::Success);
     breaks(&check_job(None, &over), 12);
     let mut runs = job(7, open("linux-1", OfferStage::Offered));
-    runs.execution = Some(Execution {
-        instance: "linux-1".into(),
-        since: now(),
-    });
+    runs.execution = Some(Execution { instance: "linux-1".into(), since: now() });
     breaks(&check_job(None, &runs), 9);
     let mut older = job(7, Offer::None);
     older.generation = Generation(0);
@@ -64,20 +52,8 @@ fn a_delivered_offer_that_ends_by_mishap_is_found() {
     breaks(&check_job(Some(&delivered), &ended(OfferEnd::Refused)), 36);
     holds(&check_job(Some(&delivered), &ended(OfferEnd::Requeued)));
     breaks(&check_job(Some(&delivered), &job(7, Offer::None)), 36);
-    breaks(
-        &check_job(
-            Some(&delivered),
-            &job(7, open("linux-1", OfferStage::Offered)),
-        ),
-        36,
-    );
-    breaks(
-        &check_job(
-            Some(&delivered),
-            &job(7, open("linux-2", OfferStage::Delivered)),
-        ),
-        11,
-    );
+    breaks(&check_job(Some(&delivered), &job(7, open("linux-1", OfferStage::Offered))), 36);
+    breaks(&check_job(Some(&delivered), &job(7, open("linux-2", OfferStage::Delivered))), 11);
     let mut again = job(7, open("linux-2", OfferStage::Offered));
     again.generation = Generation(2);
     if let Offer::Open(offer) = &mut again.offer {
@@ -89,9 +65,7 @@ fn a_delivered_offer_that_ends_by_mishap_is_found() {
 #[test]
 fn a_scan_finds_what_no_single_step_shows() {
     let registry = Arc::new(Registry::default());
-    let _entry = registry
-        .claim("linux-1".into(), Inlet::new(|_| Ok(())))
-        .unwrap();
+    let _entry = registry.claim("linux-1".into(), Inlet::new(|_| Ok(()))).unwrap();
     let look = |rows: &[Instance], jobs: &[Job], over: &[JobId]| {
         scan(&Snapshot {
             rows: rows.iter().collect(),
@@ -101,13 +75,7 @@ fn a_scan_finds_what_no_single_step_shows() {
             limits: &BTreeMap::from([(PoolId::new("linux"), 1)]),
         })
     };
-    let rows = [
-        row(State::Idle),
-        Instance {
-            id: "linux-2".into(),
-            ..row(State::Idle)
-        },
-    ];
+    let rows = [row(State::Idle), Instance { id: "linux-2".into(), ..row(State::Idle) }];
     let jobs = [7, 8].map(|number| job(number, open("linux-1", OfferStage::Offered)));
     holds(&look(&rows[..1], &jobs[..1], &[]));
     let found = look(&rows, &jobs, &[]);
@@ -118,24 +86,15 @@ fn a_scan_finds_what_no_single_step_shows() {
     breaks(&look(&rows[..1], &jobs[..1], &[job_id(7)]), 12);
 
     let [first, second] = rows;
-    let stray = Instance {
-        adopted: true,
-        machine: "stray".into(),
-        ..second
-    };
+    let stray = Instance { adopted: true, machine: "stray".into(), ..second };
     let found = look(&[first, stray], &[], &[]);
-    assert!(
-        found.iter().all(|violation| violation.number == 2),
-        "{found:?}"
-    );
+    assert!(found.iter().all(|violation| violation.number == 2), "{found:?}");
 }
 
 #[test]
 fn an_entry_that_shows_a_life_without_a_row_is_found() {
     let registry = Arc::new(Registry::default());
-    let entry = registry
-        .claim("linux-1".into(), Inlet::new(|_| Ok(())))
-        .unwrap();
+    let entry = registry.claim("linux-1".into(), Inlet::new(|_| Ok(()))).unwrap();
     let (tombstones, limits) = (BTreeSet::new(), BTreeMap::new());
     let look = || {
         let registry = Some(&*registry);

@@ -6,11 +6,7 @@ use super::*;
 fn several_steps_in_one_save_are_checked_one_by_one() {
     let before = row(State::Creating);
     let after = next(&before, State::Busy);
-    let told = save(
-        Some(&before),
-        after.clone(),
-        &[State::Starting, State::Idle, State::Busy],
-    );
+    let told = save(Some(&before), after.clone(), &[State::Starting, State::Idle, State::Busy]);
     holds(&check_save(Some(&before), &told));
     holds(&check_rows(Some(&before), &after));
     let leapt = save(Some(&before), after.clone(), &[State::Busy]);
@@ -31,13 +27,7 @@ fn every_edge_outside_the_diagram_is_found() {
             breaks(&found, number);
         }
     }
-    breaks(
-        &check_rows(
-            Some(&row(State::Deleting)),
-            &next(&row(State::Deleting), State::Busy),
-        ),
-        31,
-    );
+    breaks(&check_rows(Some(&row(State::Deleting)), &next(&row(State::Deleting), State::Busy)), 31);
 }
 
 #[test]
@@ -79,14 +69,7 @@ fn a_changed_name_and_a_weaker_wish_are_found() {
         }),
         34,
     );
-    let wish = |rank| {
-        Some(Wish {
-            rank,
-            reason: Reason::Surplus,
-            by: None,
-            at: now(),
-        })
-    };
+    let wish = |rank| Some(Wish { rank, reason: Reason::Surplus, by: None, at: now() });
     let weaker = harmed(State::Retiring, State::Retiring, |before, after| {
         before.wish = wish(WishRank::Delete);
         after.wish = wish(WishRank::Retire);
@@ -108,10 +91,7 @@ fn forgotten_proofs_are_found() {
         }),
         37,
     );
-    breaks(
-        &harmed(State::Idle, State::Idle, |_, after| after.seen_at = None),
-        37,
-    );
+    breaks(&harmed(State::Idle, State::Idle, |_, after| after.seen_at = None), 37);
     breaks(
         &harmed(State::Busy, State::Busy, |before, _| {
             before.once_started = true;
@@ -124,10 +104,7 @@ fn forgotten_proofs_are_found() {
         }),
         37,
     );
-    breaks(
-        &harmed(State::Ended, State::Ended, |_, after| after.end = None),
-        37,
-    );
+    breaks(&harmed(State::Ended, State::Ended, |_, after| after.end = None), 37);
 }
 
 #[test]
@@ -145,11 +122,8 @@ fn deletion_without_warrant_or_record_is_found() {
         14,
     );
     let before = row(State::Ended);
-    let mut silent = save(
-        Some(&before),
-        next(&before, State::PendingDelete),
-        &[State::PendingDelete],
-    );
+    let mut silent =
+        save(Some(&before), next(&before, State::PendingDelete), &[State::PendingDelete]);
     silent.exit = None;
     breaks(&check_save(Some(&before), &silent), 14);
     let changed = harmed(State::Deleting, State::Deleting, |_, after| {
@@ -168,10 +142,7 @@ fn a_warrant_that_rests_on_nothing_is_found() {
             harm(after);
         })
     };
-    breaks(
-        &claim(State::Ended, WarrantKind::OwnEnd, |row| row.end = None),
-        5,
-    );
+    breaks(&claim(State::Ended, WarrantKind::OwnEnd, |row| row.end = None), 5);
     breaks(
         &claim(State::Retiring, WarrantKind::NeverBegan, |row| {
             row.once_started = true;
@@ -195,24 +166,13 @@ fn a_warrant_that_rests_on_nothing_is_found() {
     }));
     breaks(&claim(State::Busy, WarrantKind::Operator, |_| {}), 30);
     holds(&claim(State::Busy, WarrantKind::Operator, |row| {
-        let by = Some(Petition {
-            who: "ops".into(),
-            why: "stuck".into(),
-        });
-        row.wish = Some(Wish {
-            rank: WishRank::Force,
-            reason: Reason::Operator,
-            by,
-            at: now(),
-        });
+        let by = Some(Petition { who: "ops".into(), why: "stuck".into() });
+        row.wish = Some(Wish { rank: WishRank::Force, reason: Reason::Operator, by, at: now() });
     }));
     holds(&claim(State::Retiring, WarrantKind::Idle, |_| {}));
     breaks(
         &claim(State::Retiring, WarrantKind::Idle, |row| {
-            row.registration = Registration::Known {
-                name: "linux-1".into(),
-                id: RunnerId(1),
-            };
+            row.registration = Registration::Known { name: "linux-1".into(), id: RunnerId(1) };
         }),
         5,
     );
@@ -243,10 +203,7 @@ fn a_busy_runner_deleted_for_being_idle_is_found() {
 fn a_clean_verdict_without_its_proof_is_found() {
     let clean = |harm: fn(&mut Instance)| {
         harmed(State::Ended, State::PendingDelete, |before, after| {
-            let exited = End::Exited(ExitFacts {
-                code: Some(0),
-                ..Default::default()
-            });
+            let exited = End::Exited(ExitFacts { code: Some(0), ..Default::default() });
             before.end = Some(exited.clone());
             after.end = Some(exited);
             after.executing = Some(job_id(7));
@@ -257,36 +214,25 @@ fn a_clean_verdict_without_its_proof_is_found() {
     breaks(&clean(|row| row.executing = None), 15);
     breaks(
         &clean(|row| {
-            row.end = Some(End::NotCreated {
-                why: "quota".into(),
-            });
+            row.end = Some(End::NotCreated { why: "quota".into() });
         }),
         15,
     );
     breaks(
         &clean(|row| {
-            row.end = Some(End::Exited(ExitFacts {
-                code: Some(1),
-                ..Default::default()
-            }));
+            row.end = Some(End::Exited(ExitFacts { code: Some(1), ..Default::default() }));
         }),
         15,
     );
     breaks(&clean(|_| {}), 15); // the record itself tells no exit
 
     let mut before = row(State::Ended);
-    before.end = Some(End::Exited(ExitFacts {
-        code: Some(0),
-        ..Default::default()
-    }));
+    before.end = Some(End::Exited(ExitFacts { code: Some(0), ..Default::default() }));
     let mut after = next(&before, State::PendingDelete);
     (after.end, after.executing) = (before.end.clone(), Some(job_id(7)));
     after.verdict = Some(VerdictClass::Clean);
     let mut whole = save(Some(&before), after, &[State::PendingDelete]);
-    whole.exit.as_mut().unwrap().exit = Some(ExitFacts {
-        code: Some(0),
-        ..Default::default()
-    });
+    whole.exit.as_mut().unwrap().exit = Some(ExitFacts { code: Some(0), ..Default::default() });
     holds(&check_save(Some(&before), &whole));
 }
 
@@ -323,11 +269,7 @@ fn something_left_behind_a_deleted_row_is_found() {
 #[test]
 fn offers_that_go_back_and_secrets_that_stay_are_found() {
     let held = |generation, delivered| {
-        Some(HeldOffer {
-            job: job_id(7),
-            generation: Generation(generation),
-            delivered,
-        })
+        Some(HeldOffer { job: job_id(7), generation: Generation(generation), delivered })
     };
     let stepped = |old: Option<HeldOffer>, new: Option<HeldOffer>| {
         harmed(State::Reserved, State::Reserved, |before, after| {

@@ -12,9 +12,7 @@ const SIGTERM: i32 = 15;
 
 /// Judges by the exit, where there is one to judge by.
 pub(super) fn by_exit(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
-    if let Some(End::Gone {
-        deleted_externally: true,
-    }) = findings.end
+    if let Some(End::Gone { deleted_externally: true }) = findings.end
         && !(is_plain_zero(exit) && matches!(findings.job, JobStanding::Over(_)))
     {
         return None;
@@ -64,16 +62,8 @@ fn by_word(exit: &ExitFacts) -> Option<Ruling> {
         ),
         "OOMKilled" if exit.code != Some(0) => {
             let sure = signal_of(exit) == Some(SIGKILL);
-            let confidence = if sure {
-                Confidence::High
-            } else {
-                Confidence::Medium
-            };
-            Some(rule(
-                VerdictClass::HostOom,
-                confidence,
-                "the host killed it for memory",
-            ))
+            let confidence = if sure { Confidence::High } else { Confidence::Medium };
+            Some(rule(VerdictClass::HostOom, confidence, "the host killed it for memory"))
         }
         "RunnerVersionTooOld" => Some(outdated()),
         _ => None,
@@ -86,32 +76,16 @@ fn by_signal(exit: &ExitFacts) -> Option<Ruling> {
         SIGKILL => {
             // Without a runtime's word (a plain process) the host's own killer is not excluded.
             let sure = exit.reason.is_some();
-            let confidence = if sure {
-                Confidence::High
-            } else {
-                Confidence::Medium
-            };
+            let confidence = if sure { Confidence::High } else { Confidence::Medium };
             rule(
                 VerdictClass::GuestKilled,
                 confidence,
                 "killed by signal 9, not by the host's limit",
             )
         }
-        SIGTERM => rule(
-            VerdictClass::Terminated,
-            Confidence::High,
-            "ended by SIGTERM",
-        ),
-        SIGABRT => rule(
-            VerdictClass::Aborted,
-            Confidence::High,
-            "aborted itself (signal 6)",
-        ),
-        other => rule(
-            VerdictClass::Crashed,
-            Confidence::High,
-            format!("ended by signal {other}"),
-        ),
+        SIGTERM => rule(VerdictClass::Terminated, Confidence::High, "ended by SIGTERM"),
+        SIGABRT => rule(VerdictClass::Aborted, Confidence::High, "aborted itself (signal 6)"),
+        other => rule(VerdictClass::Crashed, Confidence::High, format!("ended by signal {other}")),
     })
 }
 
@@ -144,11 +118,7 @@ fn by_zero(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
             let because = format!("ran its job, which the forge calls {how}, and left with 0");
             let killed_within = exit.reason.as_deref() == Some("OOMKilled");
             let sure = conclusion.is_some() && !killed_within;
-            let confidence = if sure {
-                Confidence::High
-            } else {
-                Confidence::Medium
-            };
+            let confidence = if sure { Confidence::High } else { Confidence::Medium };
             let ruling = rule(VerdictClass::Clean, confidence, because);
             Some(if killed_within {
                 ruling.advice(
@@ -179,11 +149,7 @@ fn by_zero(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
 }
 
 fn outdated() -> Ruling {
-    rule(
-        VerdictClass::OutdatedRunner,
-        Confidence::High,
-        "the forge refuses this runner's version",
-    )
+    rule(VerdictClass::OutdatedRunner, Confidence::High, "the forge refuses this runner's version")
 }
 
 fn word_for(conclusion: &Conclusion) -> &str {

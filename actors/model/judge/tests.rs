@@ -4,18 +4,11 @@ use super::*;
 use crate::model::{Remains, Tail};
 
 fn exited(code: i32, reason: &str) -> End {
-    End::Exited(ExitFacts {
-        code: Some(code),
-        reason: Some(reason.into()),
-        ..Default::default()
-    })
+    End::Exited(ExitFacts { code: Some(code), reason: Some(reason.into()), ..Default::default() })
 }
 
 fn kept(word: &str) -> End {
-    End::Exited(ExitFacts {
-        machine_reason: Some(word.into()),
-        ..Default::default()
-    })
+    End::Exited(ExitFacts { machine_reason: Some(word.into()), ..Default::default() })
 }
 
 fn over() -> JobStanding {
@@ -23,17 +16,8 @@ fn over() -> JobStanding {
 }
 
 fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStanding) -> Verdict {
-    let remains = Remains {
-        exit: None,
-        tail: Tail::NotNeeded,
-    };
-    judge(&Findings {
-        end,
-        warrant,
-        remains: &remains,
-        job,
-        was_ready: true,
-    })
+    let remains = Remains { exit: None, tail: Tail::NotNeeded };
+    judge(&Findings { end, warrant, remains: &remains, job, was_ready: true })
 }
 
 fn class_of(end: &End, job: JobStanding) -> VerdictClass {
@@ -44,10 +28,7 @@ fn class_of(end: &End, job: JobStanding) -> VerdictClass {
 fn every_exit_has_the_class_of_the_table() {
     use JobStanding::{None as Jobless, Running, Unknown as Unasked};
     use VerdictClass as V;
-    let signalled = End::Exited(ExitFacts {
-        signal: Some(11),
-        ..Default::default()
-    });
+    let signalled = End::Exited(ExitFacts { signal: Some(11), ..Default::default() });
     let poller = End::Exited(ExitFacts {
         code: Some(1),
         reason: Some("Error".into()),
@@ -55,22 +36,12 @@ fn every_exit_has_the_class_of_the_table() {
         ..Default::default()
     });
     let silent = End::Exited(ExitFacts::default());
-    let nothing_made = End::NotCreated {
-        why: "quota".into(),
-    };
-    let taken = End::Gone {
-        deleted_externally: true,
-    };
-    let gone = End::Gone {
-        deleted_externally: false,
-    };
+    let nothing_made = End::NotCreated { why: "quota".into() };
+    let taken = End::Gone { deleted_externally: true };
+    let gone = End::Gone { deleted_externally: false };
     let table = [
         (exited(0, "Completed"), over(), V::Clean),
-        (
-            exited(0, "Completed"),
-            JobStanding::Over(Some(Conclusion::Failure)),
-            V::Clean,
-        ),
+        (exited(0, "Completed"), JobStanding::Over(Some(Conclusion::Failure)), V::Clean),
         (exited(0, ""), JobStanding::Over(None), V::Clean),
         (exited(0, "Completed"), Jobless, V::Wasted),
         (exited(0, "Completed"), Running, V::HandshakeLost),
@@ -129,11 +100,7 @@ fn a_machine_removed_before_it_ended_has_the_class_of_its_warrant() {
         (WarrantKind::Operator, VerdictClass::Forced),
         (WarrantKind::OwnEnd, VerdictClass::Unknown),
     ] {
-        assert_eq!(
-            verdict_of(None, warrant, over()).class,
-            expected,
-            "{warrant}"
-        );
+        assert_eq!(verdict_of(None, warrant, over()).class, expected, "{warrant}");
     }
 }
 
@@ -153,79 +120,35 @@ fn the_keepers_word_beats_any_exit_code() {
 #[test]
 fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
     let waiting = |word: &str| Remains {
-        exit: Some(ExitFacts {
-            machine_reason: Some(word.into()),
-            ..Default::default()
-        }),
+        exit: Some(ExitFacts { machine_reason: Some(word.into()), ..Default::default() }),
         tail: Tail::NotNeeded,
     };
     let judged = |remains: &Remains, warrant| {
         let job = JobStanding::None;
-        judge(&Findings {
-            end: None,
-            warrant,
-            remains,
-            job,
-            was_ready: false,
-        })
-        .class
+        judge(&Findings { end: None, warrant, remains, job, was_ready: false }).class
     };
     let image = waiting("ImagePullBackOff");
-    assert_eq!(
-        judged(&image, WarrantKind::NeverBegan),
-        VerdictClass::ImagePull
-    );
+    assert_eq!(judged(&image, WarrantKind::NeverBegan), VerdictClass::ImagePull);
     assert_eq!(judged(&image, WarrantKind::Operator), VerdictClass::Forced);
     assert_eq!(judged(&image, WarrantKind::Idle), VerdictClass::Removed);
     // A lost node is doubt, so it is not why an operator's machine went.
-    assert_eq!(
-        judged(&waiting("NodeLost"), WarrantKind::Operator),
-        VerdictClass::Forced
-    );
-    assert_eq!(
-        judged(&waiting("Evicted"), WarrantKind::Idle),
-        VerdictClass::Evicted
-    );
+    assert_eq!(judged(&waiting("NodeLost"), WarrantKind::Operator), VerdictClass::Forced);
+    assert_eq!(judged(&waiting("Evicted"), WarrantKind::Idle), VerdictClass::Evicted);
 }
 
 #[test]
 fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
     let judged = |code, warrant, job| {
-        let exit = ExitFacts {
-            code: Some(code),
-            ..Default::default()
-        };
-        let remains = Remains {
-            exit: Some(exit),
-            tail: Tail::NotNeeded,
-        };
-        judge(&Findings {
-            end: None,
-            warrant,
-            remains: &remains,
-            job,
-            was_ready: true,
-        })
-        .class
+        let exit = ExitFacts { code: Some(code), ..Default::default() };
+        let remains = Remains { exit: Some(exit), tail: Tail::NotNeeded };
+        judge(&Findings { end: None, warrant, remains: &remains, job, was_ready: true }).class
     };
     assert_eq!(judged(0, WarrantKind::Served, over()), VerdictClass::Clean);
-    assert_eq!(
-        judged(137, WarrantKind::Operator, JobStanding::Running),
-        VerdictClass::GuestKilled
-    );
-    assert_eq!(
-        judged(1, WarrantKind::Idle, JobStanding::None),
-        VerdictClass::RunnerError
-    );
+    assert_eq!(judged(137, WarrantKind::Operator, JobStanding::Running), VerdictClass::GuestKilled);
+    assert_eq!(judged(1, WarrantKind::Idle, JobStanding::None), VerdictClass::RunnerError);
     // A runner whose registration we removed leaves with 0: that is our doing.
-    assert_eq!(
-        judged(0, WarrantKind::Idle, JobStanding::None),
-        VerdictClass::Removed
-    );
-    assert_eq!(
-        judged(0, WarrantKind::Operator, JobStanding::Running),
-        VerdictClass::Forced
-    );
+    assert_eq!(judged(0, WarrantKind::Idle, JobStanding::None), VerdictClass::Removed);
+    assert_eq!(judged(0, WarrantKind::Operator, JobStanding::Running), VerdictClass::Forced);
 }
 
 #[test]
@@ -237,10 +160,7 @@ fn code_and_reason_are_never_mixed_from_two_looks() {
         machine_reason: Some("NodeLost".into()),
         ..Default::default()
     };
-    let remains = Remains {
-        exit: Some(invented),
-        tail: Tail::NotNeeded,
-    };
+    let remains = Remains { exit: Some(invented), tail: Tail::NotNeeded };
     let findings = Findings {
         end: Some(&end),
         warrant: WarrantKind::OwnEnd,
@@ -257,10 +177,7 @@ fn code_and_reason_are_never_mixed_from_two_looks() {
 fn a_verdict_shows_what_it_rests_on() {
     let end = exited(137, "OOMKilled");
     let verdict = verdict_of(Some(&end), WarrantKind::OwnEnd, JobStanding::Running);
-    assert_eq!(
-        (verdict.fault, verdict.confidence),
-        (Fault::Host, Confidence::High)
-    );
+    assert_eq!((verdict.fault, verdict.confidence), (Fault::Host, Confidence::High));
     let evidence = verdict.evidence.join("; ");
     for part in ["exit code 137", "signal 9", "`OOMKilled`", "in progress"] {
         assert!(evidence.contains(part), "{evidence:?} lacks {part:?}");
@@ -273,37 +190,15 @@ fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
     let own = Some(WarrantKind::OwnEnd);
     let wanted = |end: &End, job: &JobStanding| needs_tail(Some(end), own, job);
     assert!(!wanted(&exited(0, "Completed"), &over()));
-    assert!(
-        wanted(&exited(0, "Completed"), &JobStanding::None),
-        "wasted"
-    );
-    assert!(
-        wanted(&exited(0, "Completed"), &JobStanding::Running),
-        "handshake lost"
-    );
+    assert!(wanted(&exited(0, "Completed"), &JobStanding::None), "wasted");
+    assert!(wanted(&exited(0, "Completed"), &JobStanding::Running), "handshake lost");
     assert!(wanted(&exited(0, "TartRunExited"), &over()));
     assert!(wanted(&exited(0, "OOMKilled"), &over()));
     assert!(wanted(&exited(1, "Error"), &over()));
-    assert!(
-        wanted(&End::Exited(ExitFacts::default()), &over()),
-        "no exit known"
-    );
-    assert!(wanted(
-        &End::Gone {
-            deleted_externally: false
-        },
-        &over()
-    ));
-    assert!(!wanted(
-        &End::NotCreated {
-            why: "quota".into()
-        },
-        &JobStanding::None
-    ));
-    assert!(
-        needs_tail(None, None, &JobStanding::Running),
-        "somebody else deletes it"
-    );
+    assert!(wanted(&End::Exited(ExitFacts::default()), &over()), "no exit known");
+    assert!(wanted(&End::Gone { deleted_externally: false }, &over()));
+    assert!(!wanted(&End::NotCreated { why: "quota".into() }, &JobStanding::None));
+    assert!(needs_tail(None, None, &JobStanding::Running), "somebody else deletes it");
     for (warrant, expected) in [
         (WarrantKind::Idle, false),
         (WarrantKind::Served, false),
@@ -311,11 +206,7 @@ fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
         (WarrantKind::Zombie, true),
         (WarrantKind::Operator, true),
     ] {
-        assert_eq!(
-            needs_tail(None, Some(warrant), &JobStanding::None),
-            expected,
-            "{warrant}"
-        );
+        assert_eq!(needs_tail(None, Some(warrant), &JobStanding::None), expected, "{warrant}");
     }
 }
 
@@ -341,28 +232,19 @@ fn any_word() -> impl Strategy<Value = Option<String>> {
 }
 
 fn any_exit() -> impl Strategy<Value = ExitFacts> {
-    let code = prop_oneof![
-        Just(None),
-        Just(Some(0)),
-        (0..260).prop_map(Some),
-        any::<Option<i32>>()
-    ];
+    let code =
+        prop_oneof![Just(None), Just(Some(0)), (0..260).prop_map(Some), any::<Option<i32>>()];
     let part = proptest::sample::select(vec![None, Some("poller"), Some("runner"), Some("dind")]);
-    (
-        code,
-        proptest::option::of(-1..70),
-        any_word(),
-        any_word(),
-        part,
-    )
-        .prop_map(|(code, signal, reason, machine_reason, part)| ExitFacts {
+    (code, proptest::option::of(-1..70), any_word(), any_word(), part).prop_map(
+        |(code, signal, reason, machine_reason, part)| ExitFacts {
             code,
             signal,
             reason,
             machine_reason,
             part: part.map(str::to_owned),
             ended_at: None,
-        })
+        },
+    )
 }
 
 fn any_end() -> impl Strategy<Value = Option<End>> {
@@ -370,9 +252,7 @@ fn any_end() -> impl Strategy<Value = Option<End>> {
         Just(None),
         any_exit().prop_map(|exit| Some(End::Exited(exit))),
         any::<bool>().prop_map(|deleted_externally| Some(End::Gone { deleted_externally })),
-        Just(Some(End::NotCreated {
-            why: "quota".into()
-        })),
+        Just(Some(End::NotCreated { why: "quota".into() })),
     ]
 }
 

@@ -227,7 +227,8 @@ impl Hub {
             .runners
             .get(&id)
             .is_some_and(|runner| !runner.registered && !runner.online && runner.job.is_none());
-        if done && let Some(runner) = self.runners.remove(&id)
+        if done
+            && let Some(runner) = self.runners.remove(&id)
             && self.names.get(&runner.name) == Some(&id)
         {
             self.names.remove(&runner.name);

@@ -174,7 +174,8 @@ impl Outside {
         let wait = self.provider_wait();
         let later = |why: &str| ProviderError::Later { after: None, why: why.into() };
         self.observe_delete(provider, target);
-        let found = self.find(provider, target).map(|machine| (machine.number, machine.delete_lies));
+        let found =
+            self.find(provider, target).map(|machine| (machine.number, machine.delete_lies));
         let Some((number, lies)) = found else {
             return (wait, Ok(Deletion::NotFound));
         };

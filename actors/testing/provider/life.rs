@@ -37,7 +37,8 @@ impl Outside {
         }
         if self.strikes(self.faults.machine.dies_booting, "dies booting") {
             let poller = kind == Kind::Split && self.dice.hits(3_000);
-            let death = if poller { Death::PollerFailed } else { Death::draw(&mut self.dice, kind) };
+            let death =
+                if poller { Death::PollerFailed } else { Death::draw(&mut self.dice, kind) };
             let wait = self.dice.between(100, 30_000);
             self.later(wait, Happening::Die(number, death));
         }

@@ -77,7 +77,8 @@ impl Outside {
             }
         }
         if lags {
-            let gone = self.yard.gone.iter().filter(|(at, of, _)| at + LAG > now && *of == provider);
+            let gone =
+                self.yard.gone.iter().filter(|(at, of, _)| at + LAG > now && *of == provider);
             views.extend(gone.map(|(_, _, view)| view.clone()));
         }
         Observation::Complete(views)
@@ -132,7 +133,11 @@ impl Outside {
             Stage::Over(facts) if *facts != ExitFacts::default() && !machine.doubt => {
                 Some(facts.clone())
             }
-            Stage::Over(_) | Stage::Ordered | Stage::Booting | Stage::Polling | Stage::Listening
+            Stage::Over(_)
+            | Stage::Ordered
+            | Stage::Booting
+            | Stage::Polling
+            | Stage::Listening
             | Stage::Hollow => None,
         };
         let tail = if machine.doubt {

@@ -73,15 +73,14 @@ impl Records for SimStore {
     }
 
     async fn open_jobs(&self) -> Result<Vec<Job>, StoreError> {
-        self.look("open jobs", |shelf| shelf.open_jobs().map(|job| Job::clone(job)).collect())
-            .await
+        self.look("open jobs", |shelf| shelf.open_jobs().map(|job| Job::clone(job)).collect()).await
     }
 
     async fn closed_jobs(&self, since: Timestamp) -> Result<Vec<Job>, StoreError> {
         self.look("closed jobs", |shelf| {
-            let closed = shelf.jobs().filter(|job| {
-                job.closed.is_some() && job.over_at.is_some_and(|at| at >= since)
-            });
+            let closed = shelf
+                .jobs()
+                .filter(|job| job.closed.is_some() && job.over_at.is_some_and(|at| at >= since));
             closed.map(|job| Job::clone(job)).collect()
         })
         .await

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::model::{
     ControllerId, DeliveryId, Epoch, Event, ExitRecord, HolderId, Instance, InstanceId, Job, JobId,
-    JobNotice, MachineName, OfferStage, PoolId, PoolRow, ProviderId, State, Subject, Timestamp, WriteId,
+    JobNotice, MachineName, OfferStage, PoolId, PoolRow, ProviderId, State, Subject, Timestamp,
+    WriteId,
 };
 use crate::ports::{Acceptance, Controller, InstanceSave, JobSave, SaveError};
 use crate::testing::observed::{Refused, Seen};

@@ -101,8 +101,7 @@ impl Outside {
             }
         }
         if self.strikes(self.faults.people.deletes_machine, "deleted by others") {
-            let names: Vec<_> =
-                self.yard.existing().map(|machine| machine.name.clone()).collect();
+            let names: Vec<_> = self.yard.existing().map(|machine| machine.name.clone()).collect();
             let name = self.dice.pick(&names).cloned();
             if let Some(name) = name {
                 self.delete_from_outside(&name);
