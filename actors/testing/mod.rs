@@ -1,5 +1,6 @@
 //! A world for the real actors to live in: one seed, virtual time, and lies on purpose.
 
+#[expect(clippy::missing_panics_doc, reason = "a breach of the contract panics: its purpose")]
 pub mod contract;
 
 mod clock;
@@ -28,3 +29,6 @@ pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point,
 pub use store::{Shelf, SimStore};
 pub use trace::Trace;
 pub use world::{Daemon, Leftovers, Plan, SimPorts, Watcher, Workload, World, pool};
+
+#[cfg(test)]
+mod tests;

@@ -92,11 +92,11 @@ impl Outside {
         let (number, lied) = (machine.number, machine.lied);
         let hidden = self.script.hidden_machines.remove(&target.name);
         let rate = self.faults.provider.read_false_absent;
-        let lies = hidden || (!lied && self.strikes(rate, "machine falsely absent"));
+        let untrue = hidden || (!lied && self.strikes(rate, "machine falsely absent"));
         if let Some(machine) = self.yard.machines.get_mut(&number) {
-            machine.lied = lies;
+            machine.lied = untrue;
         }
-        if lies {
+        if untrue {
             return Sighting::Absent;
         }
         match self.show(number) {

@@ -1,6 +1,6 @@
 //! The providers' truth: machines.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::model::{
@@ -36,8 +36,6 @@ pub struct Yard {
     pub appeared: BTreeMap<MachineName, u32>,
     pub(super) gone: VecDeque<(Moment, usize, MachineView)>,
     pub(in crate::testing) sinks: BTreeMap<usize, Arc<dyn MachineSink>>,
-    /// Hosts that are lost, and until when.
-    pub(super) lost_hosts: BTreeSet<HostName>,
     pub(super) last: u64,
 }
 

@@ -135,6 +135,11 @@ impl Shelf {
         self.timelines.get(of).into_iter().flat_map(BTreeMap::values)
     }
 
+    /// Returns how many deliveries wait to be handled.
+    pub fn unhandled(&self) -> usize {
+        self.unhandled.len()
+    }
+
     /// Returns how many instances came to their end.
     pub fn lifetimes(&self) -> u64 {
         self.lifetimes

@@ -1,0 +1,8 @@
+//! The doubles, tried out: a world without a fleet, driven by a daemon of a few lines.
+
+mod crash;
+mod forge;
+mod naive;
+mod provider;
+mod store;
+mod world;
