@@ -160,6 +160,7 @@ pub enum Refused {
 
 /// Holds a delete call and what was true when it arrived.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are true or not, independently")]
 pub struct DeleteCalled {
     /// Which machine.
     pub machine: MachineName,

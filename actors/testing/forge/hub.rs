@@ -34,6 +34,7 @@ pub struct Hub {
 
 /// Holds one job.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are true or not, independently")]
 pub struct SimJob {
     /// Its number.
     pub number: u64,
@@ -227,7 +228,8 @@ impl Hub {
             .runners
             .get(&id)
             .is_some_and(|runner| !runner.registered && !runner.online && runner.job.is_none());
-        if done && let Some(runner) = self.runners.remove(&id)
+        if done
+            && let Some(runner) = self.runners.remove(&id)
             && self.names.get(&runner.name) == Some(&id)
         {
             self.names.remove(&runner.name);

@@ -181,7 +181,7 @@ impl Outside {
 
 /// Returns a view that lies about `busy`, `online` or both.
 fn distort(mut view: RunnerView, word: u64) -> RunnerView {
-    if word % 3 != 0 {
+    if !word.is_multiple_of(3) {
         view.busy = !view.busy;
     }
     if word % 3 != 1 {

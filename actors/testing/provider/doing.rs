@@ -26,7 +26,7 @@ impl Provider for SimProvider {
     async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
         let machine = order.name.clone();
         let index = self.index;
-        let answer = self.shared.call(|outside| outside.create(index, order)).await;
+        let answer = self.shared.call(|outside| outside.create(index, &order)).await;
         match answer.wait {
             Some(wait) => pause(wait).await,
             None => return std::future::pending().await,
@@ -51,8 +51,8 @@ impl Provider for SimProvider {
 }
 
 impl Outside {
-    fn create(&mut self, provider: usize, order: CreateOrder) -> Answer {
-        self.observe_create(provider, &order);
+    fn create(&mut self, provider: usize, order: &CreateOrder) -> Answer {
+        self.observe_create(provider, order);
         let wait = self.provider_wait() + self.dice.skewed(100, 10_000);
         if self.yard.named(provider, &order.name).is_some() {
             let why = "a machine of that name exists";
@@ -65,7 +65,7 @@ impl Outside {
             CreatePlan::Hangs(after) => after,
             CreatePlan::Refused | CreatePlan::Vain => None,
         };
-        let made = comes.map(|after| self.order_machine(provider, &order, after));
+        let made = comes.map(|after| self.order_machine(provider, order, after));
         let unanswered = |wait, why| Answer { wait, made: None, vouched: false, why };
         let answer = match plan {
             CreatePlan::Good => Answer { wait: Some(wait), made, vouched: false, why: "" },
@@ -126,7 +126,12 @@ impl Outside {
         }
     }
 
-    fn order_machine(&mut self, provider: usize, order: &CreateOrder, after: u64) -> u64 {
+    pub(super) fn order_machine(
+        &mut self,
+        provider: usize,
+        order: &CreateOrder,
+        after: u64,
+    ) -> u64 {
         self.yard.last += 1;
         let number = self.yard.last;
         let kind = self.yard.providers.get(provider).map_or(Kind::Blind, |(_, kind)| *kind);
@@ -149,6 +154,7 @@ impl Outside {
             doubt: false,
             since: 0,
             asking: false,
+            stuck: None,
             fate: self.script.fates.pop_front().unwrap_or(Fate::Good),
             lied: false,
             delete_lies: 0,
@@ -174,7 +180,8 @@ impl Outside {
         let wait = self.provider_wait();
         let later = |why: &str| ProviderError::Later { after: None, why: why.into() };
         self.observe_delete(provider, target);
-        let found = self.find(provider, target).map(|machine| (machine.number, machine.delete_lies));
+        let found =
+            self.find(provider, target).map(|machine| (machine.number, machine.delete_lies));
         let Some((number, lies)) = found else {
             return (wait, Ok(Deletion::NotFound));
         };

@@ -29,15 +29,13 @@ impl Outside {
         }
         if fate == Fate::NeverBoots || self.strikes(self.faults.machine.never_boots, "never boots")
         {
-            if kind == Kind::Split && self.dice.hits(3_000) {
-                let wait = self.dice.between(10_000, 120_000);
-                self.later(wait, Happening::Die(number, Death::ImagePull));
-            }
+            self.never_boots(number, kind);
             return;
         }
         if self.strikes(self.faults.machine.dies_booting, "dies booting") {
             let poller = kind == Kind::Split && self.dice.hits(3_000);
-            let death = if poller { Death::PollerFailed } else { Death::draw(&mut self.dice, kind) };
+            let death =
+                if poller { Death::PollerFailed } else { Death::draw(&mut self.dice, kind) };
             let wait = self.dice.between(100, 30_000);
             self.later(wait, Happening::Die(number, death));
         }
@@ -45,6 +43,23 @@ impl Outside {
         let wait =
             if slow { self.dice.between(60_000, 600_000) } else { self.dice.skewed(500, 30_000) };
         self.later(wait, Happening::Up(number));
+    }
+
+    /// Leaves a machine where it is: without a host, without an image, or without a reason.
+    fn never_boots(&mut self, number: u64, kind: Kind) {
+        let words: &[Option<&str>] = match kind {
+            Kind::Split => &[Some("Unschedulable"), Some("ImagePullBackOff"), None],
+            Kind::Witness | Kind::Blind => &[None],
+        };
+        let word = self.dice.pick(words).copied().flatten();
+        if let Some(machine) = self.yard.machines.get_mut(&number) {
+            machine.stuck = word;
+        }
+        // Some runtimes give up on an image instead of trying for ever.
+        if word == Some("ImagePullBackOff") && self.dice.hits(3_000) {
+            let wait = self.dice.between(10_000, 120_000);
+            self.later(wait, Happening::Die(number, Death::ImagePull));
+        }
     }
 
     /// Starts the agent, or the poller of a machine that waits unregistered.

@@ -17,7 +17,7 @@ const LAG: u64 = 60_000;
 #[async_trait]
 impl Inventory for SimProvider {
     async fn list(&self) -> Observation<Vec<MachineView>> {
-        self.look(|outside, index| outside.list_machines(index)).await
+        self.look(Outside::list_machines).await
     }
 
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
@@ -77,7 +77,8 @@ impl Outside {
             }
         }
         if lags {
-            let gone = self.yard.gone.iter().filter(|(at, of, _)| at + LAG > now && *of == provider);
+            let gone =
+                self.yard.gone.iter().filter(|(at, of, _)| at + LAG > now && *of == provider);
             views.extend(gone.map(|(_, _, view)| view.clone()));
         }
         Observation::Complete(views)
@@ -132,8 +133,13 @@ impl Outside {
             Stage::Over(facts) if *facts != ExitFacts::default() && !machine.doubt => {
                 Some(facts.clone())
             }
-            Stage::Over(_) | Stage::Ordered | Stage::Booting | Stage::Polling | Stage::Listening
-            | Stage::Hollow => None,
+            Stage::Booting => machine.stuck.map(|word| ExitFacts {
+                machine_reason: Some(word.into()),
+                ..ExitFacts::default()
+            }),
+            Stage::Over(_) | Stage::Ordered | Stage::Polling | Stage::Listening | Stage::Hollow => {
+                None
+            }
         };
         let tail = if machine.doubt {
             Tail::Unavailable("the host does not answer".into())

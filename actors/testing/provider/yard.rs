@@ -41,6 +41,7 @@ pub struct Yard {
 
 /// Holds one machine.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are true or not, independently")]
 pub struct Machine {
     /// The world's number of it.
     pub number: u64,
@@ -76,6 +77,8 @@ pub struct Machine {
     pub since: Moment,
     /// Whether a question for work is on its way.
     pub(in crate::testing) asking: bool,
+    /// Why it does not come up, in the provider's word.
+    pub(super) stuck: Option<&'static str>,
     pub(super) fate: Fate,
     pub(super) lied: bool,
     pub(super) delete_lies: u8,

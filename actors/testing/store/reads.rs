@@ -73,8 +73,7 @@ impl Records for SimStore {
     }
 
     async fn open_jobs(&self) -> Result<Vec<Job>, StoreError> {
-        self.look("open jobs", |shelf| shelf.open_jobs().map(|job| Job::clone(job)).collect())
-            .await
+        self.look("open jobs", |shelf| shelf.open_jobs().map(|job| Job::clone(job)).collect()).await
     }
 
     async fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::model::{
     ControllerId, DeliveryId, Epoch, Event, ExitRecord, HolderId, Instance, InstanceId, Job, JobId,
-    JobNotice, MachineName, OfferStage, PoolId, PoolRow, ProviderId, State, Subject, Timestamp, WriteId,
+    JobNotice, MachineName, OfferStage, PoolId, PoolRow, ProviderId, State, Subject, Timestamp,
+    WriteId,
 };
 use crate::ports::{Acceptance, Controller, InstanceSave, JobSave, SaveError};
 use crate::testing::observed::{Refused, Seen};
@@ -275,14 +276,11 @@ impl Shelf {
 
     fn upsert(&mut self, events: Vec<Event>) {
         for event in events {
-            match self.timelines.get_mut(&event.subject) {
-                Some(timeline) => {
-                    timeline.insert(event.seq, event);
-                }
-                None => {
-                    let subject = event.subject.clone();
-                    self.timelines.insert(subject, BTreeMap::from([(event.seq, event)]));
-                }
+            if let Some(timeline) = self.timelines.get_mut(&event.subject) {
+                timeline.insert(event.seq, event);
+            } else {
+                let subject = event.subject.clone();
+                self.timelines.insert(subject, BTreeMap::from([(event.seq, event)]));
             }
         }
     }

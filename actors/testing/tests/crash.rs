@@ -10,8 +10,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 #[test]
 fn a_crash_ends_every_task_and_the_next_daemon_has_a_new_tenure() {
     in_virtual_time(async {
-        let mut world =
-            naive::world(Plan::quiet(vec![pool("linux", "witness", 4)])).remembering();
+        let mut world = naive::world(Plan::quiet(vec![pool("linux", "witness", 4)])).remembering();
         world.run_for(MINUTE).await;
         world.crash(5 * MINUTE);
         assert!(world.registry().is_none() && world.fleet().is_none());
@@ -55,8 +54,7 @@ fn a_crash_at_a_save_is_noticed_at_once() {
 #[test]
 fn machines_and_jobs_go_on_while_the_daemon_is_down() {
     in_virtual_time(async {
-        let mut world =
-            naive::world(Plan::quiet(vec![pool("linux", "witness", 4)])).remembering();
+        let mut world = naive::world(Plan::quiet(vec![pool("linux", "witness", 4)])).remembering();
         let job = world.queue(&["linux"], 5 * MINUTE);
         world.run_for(2 * MINUTE).await;
         world.crash(60 * MINUTE);

@@ -88,7 +88,7 @@ impl Outside {
         }
         let keep = self.dice.word();
         let some = pool.labels.iter().enumerate().filter(|(at, _)| (keep >> at) & 1 == 1);
-        let labels = Labels::from_iter(some.map(|(_, label)| label));
+        let labels: Labels = some.map(|(_, label)| label).collect();
         if labels.is_empty() { pool.labels.clone() } else { labels }
     }
 
@@ -101,8 +101,7 @@ impl Outside {
             }
         }
         if self.strikes(self.faults.people.deletes_machine, "deleted by others") {
-            let names: Vec<_> =
-                self.yard.existing().map(|machine| machine.name.clone()).collect();
+            let names: Vec<_> = self.yard.existing().map(|machine| machine.name.clone()).collect();
             let name = self.dice.pick(&names).cloned();
             if let Some(name) = name {
                 self.delete_from_outside(&name);

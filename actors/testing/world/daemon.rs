@@ -12,9 +12,7 @@ use crate::model::{Epoch, ForgeId, PoolSpec, ProviderId};
 use crate::ports::{Forge, Inbox, Inventory, JobRows, PoolRows, Provider, Records, Roster};
 use crate::registry::Registry;
 use crate::settings::Settings;
-use crate::testing::{
-    Shared, SimChance, SimForge, SimProvider, SimSeal, SimSpawner, SimStore,
-};
+use crate::testing::{Shared, SimChance, SimForge, SimProvider, SimSeal, SimSpawner, SimStore};
 
 /// Starts a daemon inside the world's set of tasks and returns the way into it.
 pub type Daemon = dyn Fn(SimPorts) -> Inlet<ToFleet>;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Workload;
-use crate::model::{Binding, Labels, PoolId, PoolSpec, Policy, ProviderId, Revision, Scope};
+use crate::model::{Binding, Labels, Policy, PoolId, PoolSpec, ProviderId, Revision, Scope};
 use crate::settings::Settings;
 use crate::testing::dice::Dice;
 use crate::testing::faults::{Faults, Weather};
