@@ -136,8 +136,8 @@ impl Shelf {
         self.timelines.get(of).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// Returns how many deliveries wait to be handled.
-    pub fn unhandled(&self) -> usize {
+    /// Returns how many accepted deliveries are not handled.
+    pub fn unhandled_count(&self) -> usize {
         self.unhandled.len()
     }
 

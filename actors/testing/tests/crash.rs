@@ -45,7 +45,7 @@ fn a_crash_at_a_save_is_noticed_at_once() {
             let crash = crash.expect("a crash");
             assert!(crash.at < before + 5_000);
             // The delivery was durable before the crash, whatever became of the save.
-            let unhandled = world.outside().shelf.unhandled();
+            let unhandled = world.outside().shelf.unhandled_count();
             assert_eq!(unhandled, usize::from(point == Point::Before));
         }
     });
