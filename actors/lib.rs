@@ -3,12 +3,15 @@
 mod base;
 pub mod fleet;
 pub mod instance;
+pub mod intake;
+pub mod invariants;
 pub mod jobs;
 pub mod mail;
 pub mod model;
 pub mod mutants;
 pub mod pool;
 pub mod ports;
+mod reaper;
 pub mod registry;
 pub mod requeue;
 pub mod settings;

@@ -70,7 +70,11 @@ impl<M> Office<M> {
 
     /// Delivers a letter to the holder, or counts it as lost.
     pub fn tell(&self, letter: M) -> Result<(), Gone> {
-        let holder = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let holder = self
+            .0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         match holder {
             Some(inlet) => inlet.tell(letter),
             None => {
@@ -105,10 +109,7 @@ impl<M> Inlet<M> {
     }
 }
 
-async fn await_answer<T>(
-    answer: oneshot::Receiver<T>,
-    deadline: Duration,
-) -> Result<T, NoAnswer> {
+async fn await_answer<T>(answer: oneshot::Receiver<T>, deadline: Duration) -> Result<T, NoAnswer> {
     match tokio::time::timeout(deadline, answer).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(_)) => Err(NoAnswer::Gone),

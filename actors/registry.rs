@@ -86,10 +86,17 @@ impl Registry {
                 slot.get_mut().inlet = Some(inlet);
             }
             Place::Vacant(place) => {
-                place.insert(Slot { row: None, inlet: Some(inlet) });
+                place.insert(Slot {
+                    row: None,
+                    inlet: Some(inlet),
+                });
             }
         }
-        Ok(Entry { registry: Arc::clone(self), id, finished: false })
+        Ok(Entry {
+            registry: Arc::clone(self),
+            id,
+            finished: false,
+        })
     }
 
     /// Removes an ownerless entry that has no row; its parent has looked.
@@ -114,13 +121,18 @@ impl Registry {
 
     /// Returns whether an entry waits for a new owner.
     pub fn is_ownerless(&self, id: &InstanceId) -> bool {
-        self.instances.get(id).is_some_and(|slot| slot.inlet.is_none())
+        self.instances
+            .get(id)
+            .is_some_and(|slot| slot.inlet.is_none())
     }
 
     /// Returns all instances, in the order of their names.
     pub fn instances(&self) -> Vec<Arc<Instance>> {
-        let mut rows: Vec<_> =
-            self.instances.iter().filter_map(|slot| slot.row.clone()).collect();
+        let mut rows: Vec<_> = self
+            .instances
+            .iter()
+            .filter_map(|slot| slot.row.clone())
+            .collect();
         rows.sort_by(|a, b| a.id.cmp(&b.id));
         rows
     }
@@ -159,13 +171,18 @@ impl Registry {
 
     /// Returns the foreign machines and when each was first seen.
     pub fn foreign(&self) -> BTreeMap<MachineName, Timestamp> {
-        self.foreign.iter().map(|seen| (seen.key().clone(), *seen.value())).collect()
+        self.foreign
+            .iter()
+            .map(|seen| (seen.key().clone(), *seen.value()))
+            .collect()
     }
 
     /// Tells everyone who follows the feed.
-    pub(crate) fn announce(&self, event: Event) {
-        // Nobody listening is fine.
-        drop(self.feed.send(Arc::new(event)));
+    pub(crate) fn announce(&self, event: &Event) {
+        if self.feed.receiver_count() > 0 {
+            // The last reader may just have left.
+            drop(self.feed.send(Arc::new(event.clone())));
+        }
     }
 
     /// Follows the feed from now on; a reader that lags is told.

@@ -86,6 +86,23 @@ pub enum ToFleet {
     Shutdown(Reply<()>),
     /// Its keeper shuts down.
     Halt,
+    /// Make an actor panic, to prove that it is survived.
+    #[cfg(feature = "testing")]
+    Panic(Victim),
+}
+
+/// Names an actor that shall panic.
+#[cfg(feature = "testing")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// The fleet itself.
+    Fleet,
+    /// The ledger.
+    Ledger,
+    /// A pool.
+    Pool(PoolId),
+    /// An instance.
+    Instance(InstanceId),
 }
 
 /// Names the single actors under the fleet.

@@ -1,16 +1,38 @@
-//! The shell of an instance: save, then act.
+//! The shell of an instance: save, then act. The only writer of its row.
+//!
+//! While a save is under way no other letter is read. Calls to the outside run beside the
+//! mailbox and come back as letters; they end with the owner, so that a successor is never
+//! surprised by its predecessor's next call.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Kit, ToInstance};
+use actix::{
+    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture,
+};
+use tokio::task::AbortHandle;
+use tracing::{error, info};
+
+use super::asks::Asked;
+use super::call::Posted;
+use super::errands::Errand;
+use super::notes::Notes;
+use super::report::{Told, outcome_for_pool, report};
+use super::step::{Input, Outcome, Said, dispatch, step};
+use super::{Consent, Dispatch, Kit, ToInstance, Token};
 use crate::base::Base;
-use crate::jobs::ToLedger;
-use crate::mail::{Inlet, Office};
-use crate::model::{Instance, InstanceId, MachineView, PoolSpec};
-use crate::pool::ToPool;
-use crate::ports::Controller;
-use crate::registry::Taken;
-use crate::supervise::Leash;
+use crate::jobs::{InstanceNews, ToLedger};
+use crate::mail::{Inlet, Office, Reply};
+use crate::model::{
+    ExitRecord, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail, Timestamp,
+    elapsed,
+};
+use crate::mutants::{self, Mutant};
+use crate::pool::{Report, ToPool};
+use crate::ports::{Controller, InstanceRows, InstanceSave, SaveError};
+use crate::registry::{Entry, Taken};
+use crate::supervise::{Leash, Letter, Obituary, inlet};
 
 /// Tells how an owner comes to its instance.
 pub(crate) enum Birth {
@@ -40,6 +62,409 @@ pub(crate) struct Child {
 }
 
 /// Starts the owner of an instance; its end is told to the pool as `Died`.
-pub(crate) fn start(_birth: Birth, _links: Links) -> Result<Child, Taken> {
-    unimplemented!()
+pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
+    let context = Context::<InstanceActor>::new();
+    let inlet: Inlet<ToInstance> = inlet(context.address());
+    let now = links.base.clock.now();
+    let (row, stored) = match birth {
+        Birth::Row(row) => (*row, true),
+        Birth::New(id) => (super::birth::wished(id, &links.spec, now), false),
+        Birth::Adopted(id, view) => (super::birth::adopted(id, &view, &links.spec, now), false),
+    };
+    let entry = links.base.registry.claim(row.id.clone(), inlet.clone())?;
+    let id = row.id.clone();
+    let pool = links.pool.clone();
+    let obituary = Obituary::new(move |panicked| {
+        // A pool that is gone itself has halted us: nobody is left to tell.
+        let _: Result<(), _> = pool.tell(ToPool::Died { id, panicked });
+    });
+    let mut notes = Notes::default();
+    notes.cut_off = cut_off(&row, &links.kit);
+    context.run(InstanceActor {
+        entry: Some(entry),
+        errands: Errands::default(),
+        row: Arc::new(row),
+        stored,
+        notes,
+        links,
+        me: inlet.clone(),
+        pollers: Vec::new(),
+        alarm: None,
+        last_report: None,
+        told: Told::default(),
+        _obituary: obituary,
+    });
+    let halt = inlet.clone();
+    let leash = Leash::new(move || {
+        let _: Result<(), _> = halt.tell(ToInstance::Halt);
+    });
+    Ok(Child { inlet, leash })
+}
+
+/// The owner of one instance. Fields drop in order: the board learns of the end before the
+/// pool does.
+struct InstanceActor {
+    entry: Option<Entry>,
+    errands: Errands,
+    row: Arc<Instance>,
+    stored: bool,
+    notes: Notes,
+    links: Links,
+    me: Inlet<ToInstance>,
+    pollers: Vec<Reply<Dispatch>>,
+    alarm: Option<(Timestamp, SpawnHandle)>,
+    last_report: Option<Report>,
+    told: Told,
+    _obituary: Obituary,
+}
+
+impl Actor for InstanceActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if self.stored {
+            if let Some(entry) = &self.entry {
+                entry.show(Arc::clone(&self.row));
+            }
+            self.turn(Input::Start, Respond::Nobody, ctx);
+        } else {
+            self.insert(ctx);
+        }
+    }
+}
+
+impl Handler<Letter<ToInstance>> for InstanceActor {
+    type Result = ();
+
+    fn handle(&mut self, Letter(letter): Letter<ToInstance>, ctx: &mut Self::Context) {
+        let (input, respond) = match letter {
+            ToInstance::Permit(permit) => (Input::Permit(permit), Respond::Nobody),
+            ToInstance::Answered(token, answer) => {
+                self.errands.forget(token);
+                (Input::Answered(token, answer), Respond::Nobody)
+            }
+            ToInstance::Seen(view) => (Input::Seen(view), Respond::Nobody),
+            ToInstance::Missed => (Input::Missed, Respond::Nobody),
+            ToInstance::RunnerSeen(view) => (Input::RunnerSeen(view), Respond::Nobody),
+            ToInstance::Offer {
+                job,
+                generation,
+                delivered: _,
+                reply,
+            } => (Input::Offer(job, generation), Respond::Offer(reply)),
+            ToInstance::OfferEnded {
+                job,
+                generation,
+                why,
+            } => (Input::OfferEnded(job, generation, why), Respond::Nobody),
+            ToInstance::Executing(job) => (Input::Executing(job), Respond::Nobody),
+            ToInstance::JobOver(over) => (Input::JobOver(over), Respond::Nobody),
+            ToInstance::Retire(ask) => {
+                (Input::Retire(Asked::from(&ask)), Respond::Retire(ask.reply))
+            }
+            ToInstance::Poll(reply) => {
+                self.pollers.push(reply);
+                (Input::Poll, Respond::Nobody)
+            }
+            ToInstance::Spec(spec) => {
+                self.links.spec = spec;
+                (Input::Wake, Respond::Nobody)
+            }
+            ToInstance::Introduce => {
+                self.told = Told::default();
+                (Input::Wake, Respond::Nobody)
+            }
+            ToInstance::Halt => {
+                ctx.stop();
+                return;
+            }
+            #[cfg(feature = "testing")]
+            ToInstance::Panic => std::panic::resume_unwind(Box::new("told to panic")),
+        };
+        self.turn(input, respond, ctx);
+    }
+}
+
+/// Whom to answer after the save.
+enum Respond {
+    Nobody,
+    Offer(Reply<Result<(), Refusal>>),
+    Retire(Reply<Result<Consent, Refusal>>),
+}
+
+impl InstanceActor {
+    /// Makes the new row durable before anything else.
+    fn insert(&mut self, ctx: &mut Context<Self>) {
+        let now = self.links.base.clock.now();
+        let mut row = (*self.row).clone();
+        let events = super::birth::first_events(&mut row, now);
+        self.save(row, events, None, ctx, |act, ctx| {
+            act.turn(Input::Start, Respond::Nobody, ctx);
+        });
+    }
+
+    fn turn(&mut self, input: Input, respond: Respond, ctx: &mut Context<Self>) {
+        let now = self.links.base.clock.now();
+        let outcome = step(
+            &self.row,
+            &mut self.notes,
+            input,
+            &self.links.spec,
+            &*self.links.kit.seal,
+            now,
+        );
+        if outcome.changed {
+            let Outcome {
+                row,
+                events,
+                exit,
+                calls,
+                wake,
+                said,
+                returned_offer,
+                ..
+            } = outcome;
+            self.save(row, events, exit, ctx, move |act, ctx| {
+                act.give_back(returned_offer);
+                act.act(calls, wake, said, respond, ctx);
+            });
+        } else {
+            self.act(outcome.calls, outcome.wake, outcome.said, respond, ctx);
+        }
+    }
+
+    /// Saves, for as long as it takes; then runs `and_then`. Nothing else is read meanwhile.
+    fn save(
+        &mut self,
+        mut row: Instance,
+        events: Vec<crate::model::Event>,
+        exit: Option<ExitRecord>,
+        ctx: &mut Context<Self>,
+        and_then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
+    ) {
+        let replaces = self.row.version;
+        row.version = replaces.next();
+        row.write = self.links.base.write_id();
+        let save = InstanceSave {
+            row: row.clone(),
+            replaces,
+            epoch: self.links.base.epoch,
+            events: events.clone(),
+            exit: exit.clone(),
+        };
+        let saving = save_for_ever(Arc::clone(&self.links.kit.rows), save);
+        ctx.wait(
+            saving
+                .into_actor(self)
+                .map(move |saved, act, ctx| match saved {
+                    Ok(()) => {
+                        act.row = Arc::new(row);
+                        if let Some(entry) = &act.entry {
+                            entry.show(Arc::clone(&act.row));
+                        }
+                        for event in &events {
+                            act.links.base.registry.announce(event);
+                        }
+                        if let Some(exit) = &exit {
+                            log_end(exit);
+                        }
+                        and_then(act, ctx);
+                    }
+                    Err(refused) => act.disown(&refused, ctx),
+                }),
+        );
+    }
+
+    /// Stops, because the store says that somebody else is the owner.
+    fn disown(&mut self, refused: &SaveError, ctx: &mut Context<Self>) {
+        error!(
+            pool.id = %self.row.pool, instance.id = %self.row.id,
+            "owner of `{}` stops: {refused}", self.row.id
+        );
+        let never_stored = self.row.version.0 == 0;
+        if let (true, Some(entry)) = (never_stored, &mut self.entry) {
+            entry.finish();
+        }
+        ctx.stop();
+    }
+
+    fn act(
+        &mut self,
+        calls: Vec<Posted>,
+        wake: Option<Timestamp>,
+        said: Said,
+        respond: Respond,
+        ctx: &mut Context<Self>,
+    ) {
+        for posted in calls {
+            self.run(posted);
+        }
+        match (said, respond) {
+            (Said::Offer(answer), Respond::Offer(reply)) => reply.send(answer),
+            (Said::Retire(answer), Respond::Retire(reply)) => reply.send(answer),
+            // A `deleted` owner is about to go; whoever asked learns it from the silence.
+            (_, Respond::Nobody | Respond::Offer(_) | Respond::Retire(_)) => {}
+        }
+        self.answer_pollers();
+        self.set_alarm(wake, ctx);
+        self.tell_around();
+        if mutants::is(Mutant::EntryRemovedEarly) && self.row.state == State::Deleting {
+            if let Some(entry) = &mut self.entry {
+                entry.finish();
+            }
+            self.entry = None;
+        }
+        if self.row.state == State::Deleted {
+            if let Some(entry) = &mut self.entry {
+                entry.finish();
+            }
+            ctx.stop();
+        }
+    }
+
+    fn run(&mut self, Posted { token, call }: Posted) {
+        let kit = &self.links.kit;
+        let (Some(provider), Some(forge)) = (
+            kit.providers.get(&self.row.provider),
+            kit.forges.get(&self.row.forge),
+        ) else {
+            return;
+        };
+        let errand = Errand {
+            row: Arc::clone(&self.row),
+            spec: Arc::clone(&self.links.spec),
+            controller: Arc::clone(&self.links.controller),
+            provider: Arc::clone(provider),
+            forge: Arc::clone(forge),
+            records: Arc::clone(&self.links.base.records),
+            ledger: self.links.ledger.clone(),
+            begun: self.links.base.clock.now(),
+        };
+        let me = self.me.clone();
+        let handle = self.links.base.spawner.spawn(Box::pin(async move {
+            let answer = errand.run(call).await;
+            // An owner that is gone has no use for it.
+            let _: Result<(), _> = me.tell(ToInstance::Answered(token, answer));
+        }));
+        self.errands.0.insert(token, handle);
+    }
+
+    fn answer_pollers(&mut self) {
+        if self.pollers.is_empty() {
+            return;
+        }
+        match dispatch(&self.row, &*self.links.kit.seal) {
+            Some(answer) => {
+                for poller in self.pollers.drain(..) {
+                    poller.send(answer.clone());
+                }
+            }
+            None => self.pollers.retain(|poller| !poller.is_abandoned()),
+        }
+    }
+
+    fn set_alarm(&mut self, wake: Option<Timestamp>, ctx: &mut Context<Self>) {
+        if self.alarm.as_ref().map(|(at, _)| *at) == wake {
+            return;
+        }
+        if let Some((_, alarm)) = self.alarm.take() {
+            ctx.cancel_future(alarm);
+        }
+        if let Some(at) = wake {
+            let wait = elapsed(self.links.base.clock.now(), at).max(Duration::from_millis(1));
+            let alarm = ctx.run_later(wait, |act, ctx| {
+                act.alarm = None;
+                act.turn(Input::Wake, Respond::Nobody, ctx);
+            });
+            self.alarm = Some((at, alarm));
+        }
+    }
+
+    /// Tells the pool and the ledger what they must know, when it is new.
+    fn tell_around(&mut self) {
+        let report = report(&self.row, &self.notes, outcome_for_pool(&self.row));
+        if self.last_report.as_ref() != Some(&report) {
+            self.last_report = Some(report.clone());
+            let _: Result<(), _> = self.links.pool.tell(ToPool::Report(report));
+        }
+        for what in self.told.news(&self.row) {
+            let (id, pool) = (self.row.id.clone(), self.row.pool.clone());
+            let news = InstanceNews { id, pool, what };
+            let _: Result<(), _> = self.links.ledger.tell(ToLedger::Instance(news));
+        }
+    }
+
+    fn give_back(&self, offer: Option<crate::model::HeldOffer>) {
+        if let Some(held) = offer {
+            let _: Result<(), _> = self.links.ledger.tell(ToLedger::OfferAnswered {
+                job: held.job,
+                instance: self.row.id.clone(),
+                generation: held.generation,
+                answer: Some(Err(Refusal::NotReady)),
+            });
+        }
+    }
+}
+
+/// Calls under way; they end with their owner.
+#[derive(Default)]
+struct Errands(BTreeMap<Token, AbortHandle>);
+
+impl Errands {
+    fn forget(&mut self, token: Token) {
+        self.0.remove(&token);
+    }
+}
+
+impl Drop for Errands {
+    fn drop(&mut self) {
+        for errand in self.0.values() {
+            errand.abort();
+        }
+    }
+}
+
+/// Saves until the store takes it or says that it never will.
+async fn save_for_ever(rows: Arc<dyn InstanceRows>, save: InstanceSave) -> Result<(), SaveError> {
+    let mut wait = Duration::from_millis(100);
+    loop {
+        match rows.save(save.clone()).await {
+            Err(SaveError::Retry(_)) => {
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(Duration::from_secs(5));
+            }
+            done => return done,
+        }
+    }
+}
+
+fn cut_off(row: &Instance, kit: &Kit) -> Option<String> {
+    if !kit.providers.contains_key(&row.provider) {
+        Some(format!("provider `{}` is not configured", row.provider))
+    } else if !kit.forges.contains_key(&row.forge) {
+        Some(format!("forge `{}` is not configured", row.forge))
+    } else {
+        None
+    }
+}
+
+fn log_end(exit: &ExitRecord) {
+    let facts = exit.exit.as_ref();
+    info!(
+        pool.id = %exit.pool, instance.id = %exit.instance,
+        exit_code = facts.and_then(|facts| facts.code),
+        signal = facts.and_then(|facts| facts.signal),
+        reason = facts.and_then(|facts| facts.reason.as_deref()),
+        verdict = %exit.verdict.class,
+        "runner terminated"
+    );
+    if let Tail::Captured(tail) = &exit.tail {
+        info!(
+            pool.id = %exit.pool, instance.id = %exit.instance,
+            job.id = exit.job.as_ref().map(tracing::field::display),
+            ended_at = facts.and_then(|facts| facts.ended_at).map(tracing::field::display),
+            tail = %tail,
+            "runner death log captured"
+        );
+    }
 }

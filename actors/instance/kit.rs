@@ -31,6 +31,11 @@ impl Kit {
         rows: Arc<dyn InstanceRows>,
         seal: Arc<dyn Seal>,
     ) -> Self {
-        Self { providers, forges, rows, seal }
+        Self {
+            providers,
+            forges,
+            rows,
+            seal,
+        }
     }
 }

@@ -53,10 +53,13 @@ pub enum ToInstance {
     Poll(Reply<Dispatch>),
     /// The pool was edited.
     Spec(Arc<PoolSpec>),
-    /// Its own alarm rang.
-    Wake,
+    /// The ledger is new: say everything to it again.
+    Introduce,
     /// Its parent is gone or shuts down: stop, touch nothing.
     Halt,
+    /// Panic, to prove that it is survived.
+    #[cfg(feature = "testing")]
+    Panic,
 }
 
 /// A wish that an instance go.

@@ -1,11 +1,12 @@
 //! What can be said to the ledger.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::mail::{Office, Reply};
 use crate::model::{
-    Generation, InstanceId, JobId, JobNotice, JobReading, PoolId, PoolSpec, Refusal, RunnerName,
-    Sighting,
+    Generation, InstanceId, Job, JobId, JobNotice, JobReading, PoolId, PoolSpec, Refusal,
+    RunnerName, Sighting, Timestamp,
 };
 use crate::pool::ToPool;
 
@@ -59,10 +60,20 @@ pub enum ToLedger {
         /// Whether it takes more work now, and why not.
         accepts: Accepts,
     },
+    /// Somebody wants to see a job as the ledger remembers it, also one that no pool serves.
+    Show {
+        /// Which job.
+        job: JobId,
+        /// The job, if it is remembered.
+        reply: Reply<Option<Job>>,
+    },
     /// Time to look at ages.
     Tick,
     /// Its parent is gone or shuts down.
     Halt,
+    /// Panic, to prove that it is survived.
+    #[cfg(feature = "testing")]
+    Panic,
 }
 
 /// Tells whether a pool takes more work now.
@@ -78,6 +89,24 @@ pub enum Accepts {
     Broken,
 }
 
+impl Accepts {
+    /// Returns what the pool does instead of taking work, to follow its name in a sentence.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Work => "takes work",
+            Self::Draining => "is draining",
+            Self::Full => "is at its maximum",
+            Self::Broken => "creates nothing after repeated failures",
+        }
+    }
+}
+
+impl fmt::Display for Accepts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// Binds what the forge said about a job to the attempt it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -87,6 +116,8 @@ pub struct Finding {
     pub instance: Option<InstanceId>,
     /// The offer that stood when the question was asked.
     pub generation: Generation,
+    /// When the question was asked; what changed later is not answered by it.
+    pub begun: Timestamp,
     /// What the forge said.
     pub seen: Sighting<JobReading>,
 }

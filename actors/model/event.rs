@@ -69,6 +69,8 @@ pub enum What {
         /// Why not.
         why: Refusal,
     },
+    /// The pool wants an instance.
+    Wanted,
     /// The machine was found without a record.
     Adopted {
         /// Its name at the provider.
@@ -139,6 +141,13 @@ pub enum What {
     Heard(JobFact),
     /// The job became demand of a pool.
     Routed(PoolId),
+    /// Every pool that could serve the job refuses; it waits for its first choice.
+    Held {
+        /// The first choice.
+        pool: PoolId,
+        /// Why that pool refuses.
+        why: String,
+    },
     /// No pool can serve the job.
     Nobody(String),
     /// The job was offered to an instance.
@@ -242,6 +251,7 @@ impl fmt::Display for What {
                 who.as_ref().map_or(Ok(()), |who| write!(f, " by {who}"))
             }
             Self::Refused { ask, why } => write!(f, "refused {ask}: {why}"),
+            Self::Wanted => f.write_str("wanted by its pool"),
             Self::Adopted { machine } => write!(f, "adopted machine `{machine}`"),
             Self::Minted(name) => write!(f, "registered as `{name}`"),
             Self::MintFailed(why) => write!(f, "registration failed: {why}"),
@@ -256,8 +266,14 @@ impl fmt::Display for What {
             Self::Delivered(job) => write!(f, "may hand out the JIT config for job {job}"),
             Self::OfferEnded(job, why) => write!(f, "offer of job {job} ended: {why:?}"),
             Self::Executing(job) => write!(f, "job {job} runs here"),
-            Self::JobOver { job, names_us: true } => write!(f, "job {job} is over here"),
-            Self::JobOver { job, names_us: false } => write!(f, "job {job} is over"),
+            Self::JobOver {
+                job,
+                names_us: true,
+            } => write!(f, "job {job} is over here"),
+            Self::JobOver {
+                job,
+                names_us: false,
+            } => write!(f, "job {job} is over"),
             Self::Warranted { kind, evidence } => {
                 write!(f, "may be deleted ({kind}): {}", evidence.join("; "))
             }
@@ -270,6 +286,7 @@ impl fmt::Display for What {
             Self::Foreign { machine, .. } => write!(f, "machine `{machine}` is not ours to touch"),
             Self::Heard(fact) => write!(f, "the forge says {fact:?}"),
             Self::Routed(pool) => write!(f, "is demand of pool `{pool}`"),
+            Self::Held { pool, why } => write!(f, "waits for pool `{pool}`, which {why}"),
             Self::Nobody(why) => write!(f, "no pool can serve it: {why}"),
             Self::OfferedTo(instance) => write!(f, "offered to `{instance}`"),
             Self::Unoffered { instance, why } => {

@@ -33,7 +33,10 @@ pub struct Remains {
 impl Remains {
     /// Returns the remains of a machine that told nothing, with the reason.
     pub fn unavailable(why: impl Into<String>) -> Self {
-        Self { exit: None, tail: Tail::Unavailable(why.into()) }
+        Self {
+            exit: None,
+            tail: Tail::Unavailable(why.into()),
+        }
     }
 }
 

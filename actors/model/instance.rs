@@ -235,6 +235,8 @@ pub enum Reason {
     Unlisted,
     /// Its JIT config was minted and never handed out.
     OfferEnded,
+    /// Something ran here, is over, and nobody can name it.
+    Spent,
     /// An operator asked.
     Operator,
 }
@@ -251,6 +253,7 @@ impl Reason {
             Self::Orphan => "orphan",
             Self::Unlisted => "unlisted",
             Self::OfferEnded => "offer_ended",
+            Self::Spent => "spent",
             Self::Operator => "operator",
         }
     }

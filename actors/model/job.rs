@@ -114,10 +114,16 @@ pub struct Job {
     pub queued_at: Timestamp,
     /// When we first heard of it.
     pub heard_at: Timestamp,
-    /// When we first heard that it is over.
+    /// When it was over for us: the forge called it completed, or it was closed.
     pub over_at: Option<Timestamp>,
+    /// The runner the forge last named with it, ours or not.
+    #[serde(default)]
+    pub runner: Option<RunnerName>,
     /// What asking the forge about it has brought so far.
     pub asked: Asked,
+    /// How many events its timeline has.
+    #[serde(default)]
+    pub events: u32,
 }
 
 impl Job {
@@ -141,6 +147,20 @@ impl Job {
             Offer::Open(open) => Some(open),
             Offer::None | Offer::Ended { .. } => None,
         }
+    }
+
+    /// Returns the instance it is promised to or proven to run on.
+    pub fn holder(&self) -> Option<&InstanceId> {
+        match (self.open_offer(), &self.execution) {
+            (Some(open), _) => Some(&open.instance),
+            (None, Some(execution)) => Some(&execution.instance),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns whether it wants a runner and nobody is promised to it.
+    pub fn wants_runner(&self) -> bool {
+        self.is_live() && self.fact == JobFact::Queued && self.holder().is_none()
     }
 
     /// Returns whether the job is neither over nor closed.

@@ -5,8 +5,10 @@ mod exit;
 mod ids;
 mod instance;
 mod job;
+mod judge;
 mod observation;
 mod pool;
+mod tail;
 mod time;
 mod verdict;
 
@@ -24,9 +26,11 @@ pub use job::{
     Asked, Closure, Conclusion, Execution, Job, JobFact, JobNotice, JobState, Offer, OfferEnd,
     OfferStage, OpenOffer,
 };
+pub use judge::{judge, needs_tail, signal_of};
 pub use observation::{
     Began, JobReading, MachinePhase, MachineView, Observation, RunnerView, Sighting, Stamp, Worker,
 };
 pub use pool::{BadScope, Binding, Labels, MachineSpec, Place, Policy, PoolRow, PoolSpec, Scope};
+pub use tail::{TAIL_BYTES, TAIL_LINES, clip};
 pub use time::{Timestamp, after, elapsed, is_due};
 pub use verdict::{Confidence, Fault, Findings, JobStanding, Verdict, VerdictClass};

@@ -143,9 +143,10 @@ impl Scope {
                     && name.eq_ignore_ascii_case(&place.repository)
             }
             Self::Organization(owner) => owner.eq_ignore_ascii_case(&place.owner),
-            Self::Enterprise(slug) => {
-                place.enterprise.as_ref().is_some_and(|of_job| slug.eq_ignore_ascii_case(of_job))
-            }
+            Self::Enterprise(slug) => place
+                .enterprise
+                .as_ref()
+                .is_some_and(|of_job| slug.eq_ignore_ascii_case(of_job)),
         }
     }
 }
@@ -177,9 +178,10 @@ impl FromStr for Scope {
             [first, slug] if first.eq_ignore_ascii_case("enterprises") => {
                 Ok(Self::Enterprise((*slug).into()))
             }
-            [owner, name] => {
-                Ok(Self::Repository { owner: (*owner).into(), name: (*name).into() })
-            }
+            [owner, name] => Ok(Self::Repository {
+                owner: (*owner).into(),
+                name: (*name).into(),
+            }),
             _ => Err(BadScope(text.into())),
         }
     }
@@ -225,7 +227,12 @@ impl Labels {
 
 impl<T: AsRef<str>> FromIterator<T> for Labels {
     fn from_iter<I: IntoIterator<Item = T>>(labels: I) -> Self {
-        Self(labels.into_iter().map(|label| label.as_ref().to_lowercase()).collect())
+        Self(
+            labels
+                .into_iter()
+                .map(|label| label.as_ref().to_lowercase())
+                .collect(),
+        )
     }
 }
 
@@ -263,7 +270,10 @@ mod tests {
             assert_eq!(text.parse::<Scope>().unwrap().to_string(), text);
         }
         for text in ["", "/", "acme/", "/web", "a/b/c"] {
-            assert!(text.parse::<Scope>().is_err(), "{text:?} was taken for a scope");
+            assert!(
+                text.parse::<Scope>().is_err(),
+                "{text:?} was taken for a scope"
+            );
         }
     }
 
@@ -276,7 +286,11 @@ mod tests {
 
     #[test]
     fn an_organization_covers_its_repositories_whatever_the_case() {
-        let place = Place { owner: "Acme".into(), repository: "web".into(), enterprise: None };
+        let place = Place {
+            owner: "Acme".into(),
+            repository: "web".into(),
+            enterprise: None,
+        };
         assert!(Scope::Organization("acme".into()).covers(&place));
         assert!("acme/WEB".parse::<Scope>().unwrap().covers(&place));
         assert!(!Scope::Enterprise("acme".into()).covers(&place));

@@ -6,7 +6,9 @@ pub use jiff::Timestamp;
 
 /// Returns how long ago `then` was; a clock that stepped back counts as no time at all.
 pub fn elapsed(then: Timestamp, now: Timestamp) -> Duration {
-    now.duration_since(then).try_into().unwrap_or(Duration::ZERO)
+    now.duration_since(then)
+        .try_into()
+        .unwrap_or(Duration::ZERO)
 }
 
 /// Returns whether `wait` has passed since `then`.

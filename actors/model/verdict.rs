@@ -108,6 +108,84 @@ impl VerdictClass {
             Self::Unknown => "unknown",
         }
     }
+
+    /// Returns whose fault such an end usually is.
+    pub fn usual_fault(self) -> Fault {
+        match self {
+            // Nobody's fault is the job's: it is the only one who asked for anything.
+            Self::Clean | Self::GuestKilled => Fault::Job,
+            Self::Wasted
+            | Self::HandshakeLost
+            | Self::RunnerError
+            | Self::Aborted
+            | Self::Crashed
+            | Self::Zombie => Fault::Runner,
+            Self::OutdatedRunner | Self::ImagePull | Self::BootFailed => Fault::Image,
+            Self::HostOom
+            | Self::Unschedulable
+            | Self::Evicted
+            | Self::Preempted
+            | Self::NodeLost => Fault::Host,
+            Self::CreateFailed
+            | Self::Vanished
+            | Self::Terminated
+            | Self::Unreported
+            | Self::Unknown => Fault::Provider,
+            Self::DeletedExternally | Self::Forced => Fault::Operator,
+            Self::Removed | Self::Deadline => Fault::Ostler,
+        }
+    }
+
+    /// Returns what a person may usually do about it, in one sentence.
+    pub fn usual_advice(self) -> &'static str {
+        match self {
+            Self::Clean | Self::Removed => "Nothing to do.",
+            Self::Wasted => {
+                "Read the log tail: a refused JIT config, a removed registration and a session \
+                 conflict all leave with 0."
+            }
+            Self::HandshakeLost => {
+                "Look at the job at the forge: if it stays in progress it fails in about ten minutes \
+                 and must be run again."
+            }
+            Self::RunnerError => "Read the log tail: the runner says there what it missed.",
+            Self::OutdatedRunner => {
+                "Roll the pool's image to a current runner version; the forge refuses this one."
+            }
+            Self::HostOom => "Raise the memory limit of the pool's machines.",
+            Self::GuestKilled => {
+                "Look for a step that uses up memory or kills processes; the host's limit was not hit."
+            }
+            Self::Terminated => {
+                "Find out who stopped it: a drain, a rollout or a person; busy runners need a long \
+                 grace period."
+            }
+            Self::Aborted => "Check free disk space first; a full disk makes the runner abort.",
+            Self::Crashed => "Read the log tail and report the crash to the runner's makers.",
+            Self::BootFailed => {
+                "Start the image by hand, or raise `boot_timeout` if it is merely slow."
+            }
+            Self::CreateFailed => "Read what the provider said; quota and shape are usual.",
+            Self::ImagePull => "Check the image's name, the registry and the pull secret.",
+            Self::Unschedulable => "Add a host, or make the pool's machines smaller.",
+            Self::Evicted => "Look at the host's memory and disk pressure, or at who drained it.",
+            Self::Preempted => "Give the pool's machines a higher priority, or more hosts.",
+            Self::Deadline => "Raise the machine's deadline above the longest job.",
+            Self::NodeLost => "Look at the host: it stopped answering.",
+            Self::DeletedExternally => {
+                "Find who deletes machines beside Ostler; use `ostler instance delete` instead."
+            }
+            Self::Vanished => "Ask the provider's own log what became of the machine.",
+            Self::Zombie => {
+                "Check free disk space on such machines; the runner died and its machine stayed up."
+            }
+            Self::Unreported => {
+                "Let the machine report its runner's exit code; without it no end can be explained."
+            }
+            Self::Forced => "Nothing to do; the audit log says who and why.",
+            Self::Unknown => "Look at the provider's and the forge's own records.",
+        }
+    }
 }
 
 impl fmt::Display for VerdictClass {

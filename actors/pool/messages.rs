@@ -41,14 +41,22 @@ pub enum ToPool {
     Apply(Arc<PoolSpec>),
     /// Let everyone go who is free, create nobody; or take that back.
     Drain(bool),
-    /// Time to plan again.
-    Tick,
+    /// The pool is no longer in the config: drain until nobody is left, then say so.
+    Remove,
+    /// Create nobody any more; the process shuts down.
+    Quiesce,
+    /// The ledger is new: say everything to it again.
+    Introduce,
     /// Its parent is gone or shuts down.
     Halt,
+    /// Panic, to prove that it is survived.
+    #[cfg(feature = "testing")]
+    Panic,
 }
 
 /// Shows what a pool must know of one of its instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "four facts that do not exclude each other")]
 pub struct Report {
     /// Who.
     pub id: InstanceId,

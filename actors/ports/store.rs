@@ -35,6 +35,10 @@ pub trait Records: Send + Sync {
     /// Returns the jobs that are neither over nor closed.
     async fn open_jobs(&self) -> Result<Vec<Job>, StoreError>;
 
+    /// Returns the jobs that were closed locally (never completed) at or after `since`; an
+    /// execution may reopen them.
+    async fn closed_jobs(&self, since: Timestamp) -> Result<Vec<Job>, StoreError>;
+
     /// Returns one job, open or not.
     async fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError>;
 

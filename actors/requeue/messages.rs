@@ -1,5 +1,6 @@
 //! What can be said to the requeue actor.
 
+use super::Question;
 use crate::model::JobId;
 
 /// A letter to the requeue actor.
@@ -9,8 +10,10 @@ pub enum ToRequeue {
     Ask(JobId),
     /// Time to look for jobs nobody serves.
     Tick,
-    /// The answers to a round of questions are in.
-    RoundOver,
+    /// A look at the records found these to ask.
+    Found(Vec<Question>),
+    /// One question is over, answered or not.
+    Answered(JobId),
     /// Its parent is gone or shuts down.
     Halt,
 }

@@ -23,7 +23,10 @@ where
         if !addr.connected() {
             return Err(Gone);
         }
-        #[expect(clippy::disallowed_methods, reason = "the one place: `tell` checks who is there")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place: `tell` checks who is there"
+        )]
         addr.do_send(Letter(letter));
         Ok(())
     })

@@ -8,5 +8,5 @@
 mod actor;
 mod restarts;
 
-pub(crate) use actor::{Letter, Leash, Obituary, inlet};
+pub(crate) use actor::{Leash, Letter, Obituary, inlet};
 pub(crate) use restarts::Restarts;

@@ -12,6 +12,7 @@
 #[expect(clippy::missing_panics_doc, reason = "a breach of the contract panics: its purpose")]
 pub mod contract;
 
+mod checks;
 mod clock;
 mod dice;
 mod faults;
@@ -21,10 +22,12 @@ mod observed;
 mod outside;
 mod provider;
 mod script;
+pub mod sim;
 mod store;
 mod trace;
 mod world;
 
+pub use checks::Checker;
 pub use clock::{Moment, SimChance, SimClock, SimSeal, SimSpawner, date, in_virtual_time, millis};
 pub use dice::{Dice, Rate};
 pub use faults::{

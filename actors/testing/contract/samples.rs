@@ -117,6 +117,8 @@ pub fn job(number: u64) -> Job {
         queued_at: stamp(1),
         heard_at: stamp(2),
         over_at: None,
+        runner: None,
+        events: 0,
         asked: Asked::default(),
     }
 }

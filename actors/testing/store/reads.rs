@@ -76,6 +76,16 @@ impl Records for SimStore {
         self.look("open jobs", |shelf| shelf.open_jobs().map(|job| Job::clone(job)).collect()).await
     }
 
+    async fn closed_jobs(&self, since: Timestamp) -> Result<Vec<Job>, StoreError> {
+        self.look("closed jobs", |shelf| {
+            let closed = shelf.jobs().filter(|job| {
+                job.closed.is_some() && job.over_at.is_some_and(|at| at >= since)
+            });
+            closed.map(|job| Job::clone(job)).collect()
+        })
+        .await
+    }
+
     async fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
         self.look("job", |shelf| shelf.job(id).map(|job| Job::clone(job))).await
     }

@@ -1,0 +1,113 @@
+# The only interface to the tools: people and CI run the same lines.
+#
+#   make                   what can be said without running anything: format, lints, docs, dependencies
+#   make test              that, then every test and a short simulation; ends with the counts
+#   make sim SEEDS=2000    the simulation alone, over so many seeds (FROM=S starts elsewhere)
+#   make sim SEED=4711     one seed again, step by step
+#   make bench             figures: speed and memory
+#   make demo              the daemon against a simulated forge
+#   make toolchain         fetches the pinned compiler; nothing else here downloads one
+#
+# Needs a Rust toolchain with clippy and rustfmt, a C compiler and make. What else is needed is built
+# from source once and kept outside the tree, in $XDG_CACHE_HOME/ostler (or ~/.cache/ostler).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := check
+.NOTPARALLEL:
+.PHONY: check test demo sim bench toolchain tools fmt lint doc deny machete unit
+
+SEEDS ?= 2000
+TEST_SEEDS := 300
+DENY_VERSION := 0.20.2
+MACHETE_VERSION := 0.9.2
+
+TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/tools
+OUT := $(or $(CARGO_TARGET_DIR),target)
+# A submitted lock file must already be right; at the desk cargo may still correct it.
+LOCKED := $(if $(CI),--locked)
+
+# rust-toolchain.toml pins the compiler, and rustup would fetch a missing one at any mention of
+# cargo. Here it never does: the machine's own toolchain steps in (cargo refuses one that is too old).
+export RUSTUP_AUTO_INSTALL := 0
+ifneq ($(shell RUSTUP_AUTO_INSTALL=0 cargo --version >/dev/null 2>&1 && echo yes),yes)
+  RUSTUP_TOOLCHAIN := $(firstword $(shell rustup default 2>/dev/null))
+  ifneq ($(RUSTUP_TOOLCHAIN),)
+    export RUSTUP_TOOLCHAIN
+    $(info note: the pinned toolchain is not installed, using $(RUSTUP_TOOLCHAIN); `make toolchain` fetches it)
+  endif
+endif
+
+# nextest runs each test in a process of its own and stops one that hangs; plain cargo test will do.
+NEXTEST = $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
+RUN_TESTS = $(if $(NEXTEST),cargo nextest run,cargo test --tests) --workspace $(LOCKED)
+
+say = @printf '\n== %s\n' '$(1)'
+build = @$(TOOLS)/bin/$(1) --version 2>/dev/null | grep -qwF '$(2)' || { \
+	echo 'building $(1) $(2) into $(TOOLS), once'; \
+	cargo install --quiet --locked --version $(2) --root $(TOOLS) $(1); }
+
+check: fmt lint doc deny machete
+
+test: fmt lint doc deny unit
+	$(call say,simulation: $(TEST_SEEDS) seeds)
+	cargo run $(LOCKED) --release -- sim --seeds $(TEST_SEEDS) | tee $(OUT)/sim.log
+	@grep -q ' violations=0 ' $(OUT)/sim.log || { echo 'the simulation broke a promise: see above, then make sim SEED=…'; exit 1; }
+	$(call say,all tests)
+	@awk '/^test result:|^ *Summary \[/ { for (i = 2; i <= NF; i++) { \
+	          if ($$i ~ /^passed/) passed += $$(i-1); \
+	          if ($$i ~ /^failed/) failed += $$(i-1); \
+	          if ($$i ~ /^(skipped|ignored)/) skipped += $$(i-1) } } \
+	      END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit passed == 0 }' $(OUT)/tests.log
+
+demo:
+	@echo 'there is no demo yet: it arrives with the daemon. Until then `make sim` shows the fleet at work.'
+	@exit 1
+
+sim:
+	cargo run $(LOCKED) --release --quiet -- sim $(if $(SEED),--replay $(SEED),--seeds $(SEEDS) $(if $(FROM),--from $(FROM)))
+
+bench:
+	cargo bench $(LOCKED) --workspace --bench '*'
+
+toolchain:
+	env -u RUSTUP_TOOLCHAIN rustup toolchain install
+
+# The steps of check and test, each also on its own.
+
+tools:
+	@command -v cargo >/dev/null || { echo 'cargo is missing: install Rust 1.95 or newer'; exit 1; }
+	@command -v cc >/dev/null || { echo 'a C compiler is missing: apt-get install gcc libc6-dev'; exit 1; }
+	@cargo fmt --version >/dev/null 2>&1 || { echo 'rustfmt is missing: rustup component add rustfmt'; exit 1; }
+	@cargo clippy --version >/dev/null 2>&1 || { echo 'clippy is missing: rustup component add clippy'; exit 1; }
+
+fmt: tools
+	$(call say,format)
+	cargo fmt --all --check
+
+lint: tools
+	$(call say,lints)
+	cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
+
+doc: tools
+	$(call say,documentation with private items)
+	RUSTDOCFLAGS='-D warnings' cargo doc $(LOCKED) --workspace --no-deps --document-private-items
+
+# Building cargo-deny takes about five minutes of one core, once a machine.
+deny: tools
+	$(call say,dependencies: what they are and what they allow and where they come from)
+	$(call build,cargo-deny,$(DENY_VERSION))
+	$(TOOLS)/bin/cargo-deny --workspace --config .deny.toml check --hide-inclusion-graph bans licenses sources
+
+# Finds dependencies by the look of the text and may be wrong, so it advises at the desk and does not
+# judge in `make test`. Building it takes another two and a half minutes.
+machete: tools
+	$(call say,dependencies nobody uses)
+	$(call build,cargo-machete,$(MACHETE_VERSION))
+	$(TOOLS)/bin/cargo-machete --skip-target-dir
+
+unit: tools
+	$(call say,tests$(if $(NEXTEST),, (cargo-nextest is not installed; cargo test steps in)))
+	@mkdir -p $(OUT)
+	cargo test $(LOCKED) --workspace --doc 2>&1 | tee $(OUT)/tests.log
+	$(RUN_TESTS) 2>&1 | tee -a $(OUT)/tests.log

@@ -1,0 +1,39 @@
+//! Pools that are no longer in the config but still have machines.
+
+use crate::model::{
+    Instance, Labels, MachineSpec, Policy, PoolId, PoolSpec, ProviderId, Stamp,
+};
+
+/// Returns a pool that wants nothing and serves nobody, for rows whose pool is gone: it drains
+/// until its last row is.
+pub(super) fn ghost_of(row: &Instance) -> PoolSpec {
+    PoolSpec {
+        id: row.pool.clone(),
+        forge: row.forge.clone(),
+        scope: row.scope.clone(),
+        provider: row.provider.clone(),
+        binding: row.binding,
+        labels: Labels::default(),
+        accept_unlabelled: false,
+        runner_group: String::new(),
+        min_idle: 0,
+        max: 0,
+        machine: MachineSpec::default(),
+        revision: row.revision.clone(),
+        prefix: row.pool.as_str().to_owned(),
+        policy: Policy::default(),
+    }
+}
+
+/// Chooses the pool that gives an orphan an owner: the one it was made for, else any pool of
+/// the same provider.
+pub(super) fn pool_for_orphan<'a>(
+    stamp: &Stamp,
+    provider: &ProviderId,
+    pools: impl Iterator<Item = &'a PoolSpec> + Clone,
+) -> Option<PoolId> {
+    let named = stamp.pool.as_ref().filter(|named| pools.clone().any(|pool| pool.id == **named));
+    named.cloned().or_else(|| {
+        pools.clone().find(|pool| pool.provider == *provider).map(|pool| pool.id.clone())
+    })
+}

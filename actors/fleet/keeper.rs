@@ -1,0 +1,74 @@
+//! Keeps a fleet alive for as long as that makes sense.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+use tracing::error;
+
+use super::sink::Sink;
+use super::{Kit, ToFleet, actor};
+use crate::base::Base;
+use crate::mail::Office;
+use crate::model::{ForgeId, PoolSpec, ProviderId};
+use crate::ports::{Inventory, Roster};
+use crate::settings::Settings;
+use crate::supervise::Restarts;
+use crate::{instance, jobs};
+
+/// Everything a fleet is given. The doing halves travel in closed boxes.
+#[derive(Clone)]
+pub struct Ports {
+    /// What every actor stands on.
+    pub base: Base,
+    /// For owners of instances only.
+    pub instances: instance::Kit,
+    /// For the ledger only.
+    pub jobs: jobs::Kit,
+    /// For the fleet only.
+    pub pools: Kit,
+    /// The seeing halves of the providers.
+    pub inventories: BTreeMap<ProviderId, Arc<dyn Inventory>>,
+    /// The seeing halves of the forges.
+    pub rosters: BTreeMap<ForgeId, Arc<dyn Roster>>,
+    /// How often the sweeps look.
+    pub settings: Settings,
+}
+
+/// Tells how a fleet came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FleetEnd {
+    /// It was asked to shut down, and did.
+    Shutdown,
+    /// It died; it is started again.
+    Died,
+    /// It, or its ledger, died too often: end the process with code 70.
+    Hopeless,
+}
+
+/// Starts a fleet and keeps it alive until it shuts down or is hopeless. Must run on a
+/// `LocalSet`; letters go through `office`.
+pub async fn keep(ports: Ports, pools: Vec<PoolSpec>, office: Office<ToFleet>) -> FleetEnd {
+    for (provider, inventory) in &ports.inventories {
+        inventory.watch(Arc::new(Sink { provider: provider.clone(), fleet: office.clone() }));
+    }
+    let (config, _) = watch::channel(Arc::new(pools));
+    let (farewells, mut ends) = mpsc::unbounded_channel();
+    let mut restarts = Restarts::default();
+    loop {
+        let leash =
+            actor::start(ports.clone(), config.clone(), office.clone(), farewells.clone());
+        let Some((end, at)) = ends.recv().await else { return FleetEnd::Hopeless };
+        leash.release();
+        if end != FleetEnd::Died {
+            return end;
+        }
+        let wait = restarts.note(at);
+        if restarts.hopeless() {
+            error!("the fleet died too often; ending with code 70");
+            return FleetEnd::Hopeless;
+        }
+        error!("the fleet died and is started again");
+        tokio::time::sleep(wait).await;
+    }
+}

@@ -1,0 +1,227 @@
+//! What others ask of an owner, and what it answers. It may refuse, and says why.
+
+use super::turn::Turn;
+use super::{Consent, Retire};
+use crate::model::{
+    Binding, End, Generation, HeldOffer, JobId, JobOver, OfferEnd, Petition, Reason, Refusal,
+    Registration, State, WarrantKind, What, WishRank,
+};
+use crate::mutants::{self, Mutant};
+
+/// A wish without the address of its answer.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) rank: WishRank,
+    pub(super) reason: Reason,
+    pub(super) evidence: String,
+    pub(super) by: Option<Petition>,
+}
+
+impl From<&Retire> for Asked {
+    fn from(ask: &Retire) -> Self {
+        Self {
+            rank: ask.rank,
+            reason: ask.reason,
+            evidence: ask.evidence.clone(),
+            by: ask.by.clone(),
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Answers a wish that it go.
+    pub(super) fn asked_to_go(&mut self, ask: Asked) -> Result<Consent, Refusal> {
+        let answer = if ask.reason == Reason::Unlisted {
+            self.asked_to_look()
+        } else {
+            self.consent(&ask)
+        };
+        if let Err(why) = answer {
+            let ask = if ask.evidence.is_empty() {
+                format!("to go ({})", ask.reason)
+            } else {
+                format!("to go ({}: {})", ask.reason, ask.evidence)
+            };
+            self.tell(What::Refused { ask, why });
+        } else if !matches!(answer, Ok(Consent::Looking)) && self.row.state < State::Ended {
+            self.wish(ask.rank, ask.reason, ask.by);
+        }
+        answer
+    }
+
+    fn consent(&self, ask: &Asked) -> Result<Consent, Refusal> {
+        match (self.row.state, ask.rank) {
+            (State::PendingCreate | State::Starting | State::Idle, _)
+            | (
+                State::Retiring
+                | State::Ended
+                | State::PendingDelete
+                | State::Deleting
+                | State::Deleted,
+                _,
+            )
+            | (State::Reserved | State::Busy, WishRank::Force) => Ok(Consent::Going),
+            // Whether a machine exists is not known yet; the wish is granted when it is.
+            (State::Creating, _) | (State::Reserved | State::Busy, WishRank::Delete) => {
+                Ok(Consent::Noted)
+            }
+            (State::Reserved, WishRank::Retire) => Err(Refusal::Offered),
+            (State::Busy, WishRank::Retire) => Err(Refusal::Busy),
+        }
+    }
+
+    /// A listing does not name the machine: that proves nothing, so it looks for itself.
+    fn asked_to_look(&mut self) -> Result<Consent, Refusal> {
+        match self.row.state {
+            State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring => {
+                if mutants::is(Mutant::ListingProvesAbsence) {
+                    self.machine_over(End::Gone {
+                        deleted_externally: false,
+                    });
+                }
+                self.look_now();
+                Ok(Consent::Looking)
+            }
+            State::PendingCreate | State::Creating => Err(Refusal::Unsettled),
+            State::Ended | State::PendingDelete | State::Deleting | State::Deleted => {
+                Ok(Consent::Going)
+            }
+        }
+    }
+
+    /// Answers an offer; the same one said again is the same answer.
+    pub(super) fn offered(&mut self, job: &JobId, generation: Generation) -> Result<(), Refusal> {
+        if let Some(held) = &self.row.offer
+            && held.job == *job
+            && held.generation == generation
+        {
+            return Ok(());
+        }
+        let answer = match self.row.state {
+            State::Idle if self.row.binding == Binding::Early => Err(Refusal::EarlyBinding),
+            State::Idle if self.row.wish.is_some() => Err(Refusal::Leaving),
+            State::Idle if self.row.registration != Registration::None => Err(Refusal::Registered),
+            State::Idle => Ok(()),
+            State::PendingCreate | State::Creating | State::Starting => Err(Refusal::NotReady),
+            State::Reserved => Err(Refusal::Offered),
+            State::Busy => Err(Refusal::Busy),
+            State::Retiring
+            | State::Ended
+            | State::PendingDelete
+            | State::Deleting
+            | State::Deleted => Err(Refusal::Leaving),
+        };
+        match answer {
+            Ok(()) => {
+                let job = job.clone();
+                self.tell(What::Offered(job.clone()));
+                self.row.offer = Some(HeldOffer {
+                    job,
+                    generation,
+                    delivered: false,
+                });
+                self.go(State::Reserved, "a job is offered");
+            }
+            Err(why) => self.tell(What::Refused {
+                ask: format!("the offer of job {job}"),
+                why,
+            }),
+        }
+        answer
+    }
+
+    /// Takes the end of an offer; an older one's end is not this one's.
+    pub(super) fn offer_ended(&mut self, job: &JobId, generation: Generation, why: OfferEnd) {
+        let held = self
+            .row
+            .offer
+            .take_if(|held| held.job == *job && held.generation == generation);
+        let Some(held) = held else { return };
+        if mutants::is(Mutant::ReservedForever) {
+            self.row.offer = Some(held);
+            return;
+        }
+        self.tell(What::OfferEnded(held.job, why));
+        if self.row.state != State::Reserved {
+            return;
+        }
+        if !held.delivered && self.row.registration != Registration::None {
+            // Its JIT config was never handed out: the registration serves nobody.
+            self.row.sealed_jit = None;
+            self.wish(WishRank::Retire, Reason::OfferEnded, None);
+        }
+        self.go(State::Idle, "its offer ended");
+    }
+
+    /// Takes the forge's proof that a job runs here.
+    pub(super) fn take_execution(&mut self, job: JobId) {
+        if self.row.executing.as_ref() == Some(&job) {
+            if self.row.job_over.is_none() {
+                self.work_proven("the forge proved a job here");
+            }
+            return;
+        }
+        if self.row.state >= State::Deleting && self.row.executing.is_some() {
+            return;
+        }
+        self.tell(What::Executing(job.clone()));
+        self.row.executing = Some(job);
+        self.row.job_over = None;
+        self.row.sealed_jit = None;
+        self.row.once_started |= self.row.seen_at.is_some();
+        if self.row.state == State::Busy {
+            // Whatever was being concluded about an earlier job is void.
+            if !self.is_forced() {
+                self.notes.closing = None;
+            }
+            self.notes.vigil = super::notes::Vigil::default();
+        }
+        self.work_proven("the forge proved a job here");
+    }
+
+    /// Takes the end of a job at the forge.
+    pub(super) fn take_job_over(&mut self, over: JobOver) {
+        let concerns_us = match &self.row.executing {
+            Some(job) => *job == over.job,
+            None => over.names_us || mutants::is(Mutant::CompletionByOfferedJob),
+        };
+        let better = self.row.job_over.as_ref().is_none_or(|known| {
+            (over.names_us && !known.names_us)
+                || (known.conclusion.is_none() && over.conclusion.is_some())
+        });
+        if !concerns_us || !better {
+            return;
+        }
+        self.tell(What::JobOver {
+            job: over.job.clone(),
+            names_us: over.names_us,
+        });
+        self.row.executing = Some(over.job.clone());
+        self.row.sealed_jit = None;
+        self.row.job_over = Some(over);
+        self.notes.vigil = super::notes::Vigil::default();
+        // It ran here, or was assigned here and cancelled: either way something may have begun,
+        // unless the watch is over already: its registration is gone, nothing more can come.
+        if self.row.state != State::PendingDelete {
+            self.work_proven("the forge says that its job is over");
+        }
+    }
+
+    /// Goes by force: the only way from work to deletion without proof.
+    pub(super) fn drive_forced(&mut self) -> bool {
+        let can_go = matches!(
+            self.row.state,
+            State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring
+        );
+        if !can_go || !self.is_forced() {
+            return false;
+        }
+        let by = self.row.wish.as_ref().and_then(|wish| wish.by.as_ref());
+        let said = by.map_or_else(
+            || "forced".into(),
+            |petition| format!("forced by {}: {}", petition.who, petition.why),
+        );
+        self.close(WarrantKind::Operator, vec![said]);
+        true
+    }
+}

@@ -1,0 +1,91 @@
+//! The first row of an instance: wished for, or found.
+
+use crate::model::{
+    Event, Instance, InstanceId, MachineName, MachineView, PoolSpec, Reason, Registration,
+    RunnerName, State, Subject, Timestamp, Version, What, Wish, WishRank, WriteId,
+};
+
+/// Returns the row of a new wish; nothing exists.
+pub(super) fn wished(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instance {
+    Instance {
+        machine: MachineName::new(id.as_str()),
+        id,
+        pool: spec.id.clone(),
+        provider: spec.provider.clone(),
+        forge: spec.forge.clone(),
+        scope: spec.scope.clone(),
+        binding: spec.binding,
+        revision: spec.revision.clone(),
+        uid: None,
+        host: None,
+        state: State::PendingCreate,
+        since: now,
+        created_at: now,
+        version: Version(0),
+        write: WriteId(0),
+        events: 0,
+        wish: None,
+        create_called_at: None,
+        seen_at: None,
+        ready_at: None,
+        once_started: false,
+        mints: 0,
+        registration: Registration::None,
+        sealed_jit: None,
+        offer: None,
+        executing: None,
+        job_over: None,
+        end: None,
+        warrant: None,
+        verdict: None,
+        machine_gone_at: None,
+        adopted: false,
+    }
+}
+
+/// Returns the row of a machine that had none: possibly busy, possibly registered, and wished
+/// gone. All warrants apply.
+pub(super) fn adopted(
+    id: InstanceId,
+    view: &MachineView,
+    spec: &PoolSpec,
+    now: Timestamp,
+) -> Instance {
+    let mut row = wished(id, spec, now);
+    row.machine = view.name.clone();
+    row.uid.clone_from(&view.uid);
+    row.host.clone_from(&view.host);
+    row.state = State::Retiring;
+    row.seen_at = Some(now);
+    row.mints = 1;
+    row.registration = Registration::Uncertain(RunnerName::new(view.name.as_str()));
+    row.wish = Some(Wish {
+        rank: WishRank::Retire,
+        reason: Reason::Orphan,
+        by: None,
+        at: now,
+    });
+    row.adopted = true;
+    row
+}
+
+/// Returns the events that open a timeline.
+pub(super) fn first_events(row: &mut Instance, now: Timestamp) -> Vec<Event> {
+    let what = if row.adopted {
+        What::Adopted {
+            machine: row.machine.clone(),
+        }
+    } else {
+        What::Wanted
+    };
+    row.events = 1;
+    let subject = Subject::Instance(row.id.clone());
+    vec![Event {
+        subject,
+        seq: 1,
+        at: now,
+        last_at: now,
+        count: 1,
+        what,
+    }]
+}

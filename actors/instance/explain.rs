@@ -1,0 +1,279 @@
+//! Why an instance is as it is, in sentences, from its row and its timeline alone.
+//!
+//! The answers a person at three in the morning wants, in the order they ask: what is it
+//! doing, what does it wait for and how long still, who wants it gone and why is it not, what
+//! allows its deletion, and what was it that ended it. Nothing here asks an actor or a
+//! provider, so a stuck instance is explained as fast as a healthy one.
+
+mod waiting;
+
+use std::time::Duration;
+
+use super::is_stuck;
+use crate::model::{
+    End, Event, Instance, Policy, Registration, State, Timestamp, What, WishRank, elapsed,
+    signal_of,
+};
+
+/// How many refusals are worth telling.
+const REFUSALS: usize = 3;
+
+/// Explains an instance.
+pub fn explain_instance(
+    row: &Instance,
+    events: &[Event],
+    policy: &Policy,
+    now: Timestamp,
+) -> Vec<String> {
+    let story = Story {
+        row,
+        events,
+        policy,
+        now,
+    };
+    let mut lines = vec![story.standing()];
+    lines.extend(story.waiting());
+    lines.extend(story.registration());
+    lines.extend(story.doubts());
+    lines.extend(story.wish());
+    lines.extend(story.refusals());
+    lines.extend(story.warrant());
+    lines.extend(story.end());
+    lines.extend(story.stuck());
+    lines
+}
+
+struct Story<'a> {
+    row: &'a Instance,
+    events: &'a [Event],
+    policy: &'a Policy,
+    now: Timestamp,
+}
+
+impl Story<'_> {
+    /// Tells where it is in its life, and since when.
+    fn standing(&self) -> String {
+        let Self { row, .. } = self;
+        let doing = match row.state {
+            State::PendingCreate => "is wished for; nothing exists yet".into(),
+            State::Creating => "is being made".into(),
+            State::Starting => "exists, and its runner is not ready".into(),
+            State::Idle => "is ready and free".into(),
+            State::Reserved => "is promised to a job".into(),
+            State::Busy => match &row.executing {
+                Some(job) => format!("runs job {job}"),
+                None => "may be working, though no job is known to run here".into(),
+            },
+            State::Retiring => "was asked to go, and makes sure that it is free".into(),
+            State::Ended => "is over, and its end is being recorded".into(),
+            State::PendingDelete => "may be deleted, and its end is on record".into(),
+            State::Deleting => "is being deleted".into(),
+            State::Deleted => "is gone; nothing is left of it".into(),
+        };
+        let found = if row.adopted {
+            ", found rather than made"
+        } else {
+            ""
+        };
+        format!(
+            "`{}` ({}, for {}{found}) {doing}.",
+            row.id,
+            row.state,
+            self.age(row.since)
+        )
+    }
+
+    fn registration(&self) -> Option<String> {
+        let refused = self.count(|what| matches!(what, What::DeregisterRefused));
+        let suffix = match refused {
+            0 => String::new(),
+            times => format!(" The forge refused to remove it {}.", often(times)),
+        };
+        match &self.row.registration {
+            Registration::None | Registration::Gone => None,
+            Registration::Uncertain(name) => Some(format!(
+                "A runner `{name}` may be registered: the mint was not answered.{suffix}"
+            )),
+            Registration::Known { name, id } => {
+                Some(format!("Registered as `{name}` (runner {id}).{suffix}"))
+            }
+            Registration::WrittenOff => Some(
+                "Its registration could not be removed for a day and is left to the forge.".into(),
+            ),
+        }
+    }
+
+    /// Tells what the world is unsure about.
+    fn doubts(&self) -> Vec<String> {
+        if self.row.state >= State::Ended {
+            return Vec::new();
+        }
+        let mut lines = Vec::new();
+        if let Some((event, why)) = self.last(|what| {
+            if let What::Doubt(why) = what {
+                Some(why)
+            } else {
+                None
+            }
+        }) {
+            let age = self.age(event.last_at);
+            lines.push(format!(
+                "The provider was in doubt {age} ago ({why}): doubt keeps the machine."
+            ));
+        }
+        let missed = self.last(|what| matches!(what, What::FirstAbsence).then_some(()));
+        let back = self.last(|what| matches!(what, What::Reappeared).then_some(()));
+        if let Some((missed, ())) = missed
+            && back.is_none_or(|(back, ())| back.seq < missed.seq)
+        {
+            let confirm = self.of(missed.at, self.policy.absence_confirm);
+            lines.push(format!(
+                "Its machine was not found once; a second read proves it, {confirm}."
+            ));
+        }
+        lines
+    }
+
+    fn wish(&self) -> Option<String> {
+        let wish = self.row.wish.as_ref()?;
+        let who = wish
+            .by
+            .as_ref()
+            .map_or(String::new(), |by| format!(" by {}: {}", by.who, by.why));
+        let then = match self.row.state {
+            State::PendingCreate | State::Creating => "granted once its machine's fate is known",
+            State::Starting | State::Idle => "granted now that it may be free",
+            State::Reserved => "kept until its offer ends",
+            State::Busy => "kept until its job is over",
+            State::Retiring => "being granted",
+            State::Ended | State::PendingDelete | State::Deleting | State::Deleted => "granted",
+        };
+        let rank = wish_word(wish.rank);
+        Some(format!(
+            "Asked to go ({rank}, {}, {} ago{who}): {then}.",
+            wish.reason,
+            self.age(wish.at)
+        ))
+    }
+
+    /// Tells who asked and what was answered, the latest first.
+    fn refusals(&self) -> Vec<String> {
+        let refused = self.events.iter().rev().filter_map(|event| {
+            let (count, age) = (often(event.count), self.age(event.last_at));
+            if let What::Refused { ask, why } = &event.what {
+                Some(format!("Refused {ask} {count}, last {age} ago: {why}."))
+            } else if let What::ShadowAsk(reason) = &event.what {
+                Some(format!(
+                    "The reaper would have asked it to go ({reason}) {count}, last {age} ago, were \
+                     it not in shadow mode."
+                ))
+            } else {
+                None
+            }
+        });
+        refused.take(REFUSALS).collect()
+    }
+
+    fn warrant(&self) -> Option<String> {
+        let warrant = self.row.warrant.as_ref()?;
+        let evidence = warrant.evidence.join("; ");
+        Some(format!(
+            "May be deleted ({}, since {}): {evidence}.",
+            warrant.kind,
+            self.age(warrant.at)
+        ))
+    }
+
+    fn end(&self) -> Option<String> {
+        let how = self.row.end.as_ref().map(|end| match end {
+            End::Exited(exit) => {
+                let mut words = vec!["the machine ended".to_owned()];
+                words.extend(exit.code.map(|code| format!("exit code {code}")));
+                words.extend(signal_of(exit).map(|signal| format!("signal {signal}")));
+                words.extend(exit.machine_reason.clone().or_else(|| exit.reason.clone()));
+                words.join(", ")
+            }
+            End::Gone {
+                deleted_externally: true,
+            } => "somebody else deleted the machine".into(),
+            End::Gone {
+                deleted_externally: false,
+            } => "the machine vanished".into(),
+            End::NotCreated { why } => format!("the machine never came to be: {why}"),
+        });
+        match (how, self.row.verdict) {
+            (Some(how), Some(verdict)) => Some(format!("Verdict {verdict}: {how}.")),
+            (Some(how), None) => Some(format!("No verdict yet: {how}.")),
+            (None, Some(verdict)) => Some(format!("Verdict {verdict}: removed before it ended.")),
+            (None, None) => None,
+        }
+    }
+
+    fn stuck(&self) -> Option<String> {
+        is_stuck(self.row, self.policy, self.now).then(|| {
+            let patience = span(self.policy.stuck_after);
+            format!("Stuck: {} for more than {patience}.", self.row.state)
+        })
+    }
+
+    /// Finds the latest event that `pick` picks.
+    fn last<'e, T>(&'e self, pick: impl Fn(&'e What) -> Option<T>) -> Option<(&'e Event, T)> {
+        self.events
+            .iter()
+            .rev()
+            .find_map(|event| Some((event, pick(&event.what)?)))
+    }
+
+    fn count(&self, pick: impl Fn(&What) -> bool) -> u32 {
+        self.events
+            .iter()
+            .filter(|event| pick(&event.what))
+            .map(|event| event.count.max(1))
+            .sum()
+    }
+
+    fn age(&self, then: Timestamp) -> String {
+        span(elapsed(then, self.now))
+    }
+
+    /// Tells how much of a wait has passed, in one unit so that it can be compared.
+    fn of(&self, since: Timestamp, wait: Duration) -> String {
+        format!(
+            "{} s of {} s",
+            elapsed(since, self.now).as_secs(),
+            wait.as_secs()
+        )
+    }
+}
+
+fn wish_word(rank: WishRank) -> &'static str {
+    match rank {
+        WishRank::Retire => "retire",
+        WishRank::Delete => "delete",
+        WishRank::Force => "force",
+    }
+}
+
+fn often(times: u32) -> String {
+    match times {
+        0 | 1 => "once".into(),
+        2 => "twice".into(),
+        more => format!("{more} times"),
+    }
+}
+
+/// Writes a span of time the way people say it: two units at most.
+fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) if seconds.is_multiple_of(60) => format!("{minutes} min"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, _, _) => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests;

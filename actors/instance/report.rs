@@ -1,0 +1,102 @@
+//! What the pool and the ledger are told of an instance, after it is durable.
+
+use super::Permit;
+use super::notes::Notes;
+use crate::jobs::News;
+use crate::model::{Instance, Reason, State, VerdictClass};
+use crate::pool::{Outcome, Report};
+
+/// Returns what the pool must know.
+pub(super) fn report(row: &Instance, notes: &Notes, outcome: Option<Outcome>) -> Report {
+    let wants = match row.state {
+        State::PendingCreate => Some(Permit::Start),
+        State::PendingDelete => Some(Permit::Delete),
+        State::Creating
+        | State::Starting
+        | State::Idle
+        | State::Reserved
+        | State::Busy
+        | State::Retiring
+        | State::Ended
+        | State::Deleting
+        | State::Deleted => None,
+    };
+    Report {
+        id: row.id.clone(),
+        state: row.state,
+        since: row.since,
+        wish: row.wish.as_ref().map(|wish| wish.rank),
+        revision: row.revision.clone(),
+        host: row.host.clone(),
+        registered: row.registration.may_exist(),
+        occupies: row.occupies(),
+        wants,
+        looked: notes.looked,
+        stuck: notes.stuck,
+        outcome,
+    }
+}
+
+/// Returns what this life says about its pool's health.
+pub(super) fn outcome_for_pool(row: &Instance) -> Option<Outcome> {
+    if row.ready_at.is_some() {
+        return Some(Outcome::Ready);
+    }
+    let asked_to_go = row
+        .wish
+        .as_ref()
+        .is_some_and(|wish| wish.reason != Reason::BootDeadline);
+    let failed = matches!(
+        row.verdict,
+        Some(
+            VerdictClass::CreateFailed
+                | VerdictClass::BootFailed
+                | VerdictClass::ImagePull
+                | VerdictClass::Unschedulable
+                | VerdictClass::OutdatedRunner
+        )
+    );
+    (failed && !asked_to_go).then_some(Outcome::Failed)
+}
+
+/// Remembers what the ledger was told.
+#[derive(Default)]
+pub(super) struct Told {
+    /// For how many mints the names were told, plus one.
+    names: Option<u32>,
+    offerable: bool,
+    ended: bool,
+    deleted: bool,
+}
+
+impl Told {
+    /// Returns what is new for the ledger.
+    pub(super) fn news(&mut self, row: &Instance) -> Vec<News> {
+        let mut news = Vec::new();
+        if self.names != Some(row.mints) && !self.ended {
+            self.names = Some(row.mints);
+            let names = (1..=row.mints.max(1))
+                .map(|mint| row.runner_name(mint))
+                .collect();
+            news.push(News::Answers(names));
+        }
+        let offerable = row.is_offerable();
+        if offerable != self.offerable {
+            self.offerable = offerable;
+            news.push(if offerable {
+                News::Offerable
+            } else {
+                News::Unavailable
+            });
+        }
+        if row.state >= State::Ended && !self.ended {
+            self.ended = true;
+            news.push(News::Ended);
+        }
+        if row.state == State::Deleted && !self.deleted {
+            self.deleted = true;
+            news.push(News::Deleted);
+        }
+        news
+    }
+}

@@ -1,0 +1,155 @@
+//! The whole of an owner's thinking, as one function: what is known and what came in, to
+//! what shall be saved and what shall be done.
+
+use super::asks::Asked;
+use super::call::Posted;
+use super::notes::Notes;
+use super::turn::Turn;
+use super::{Answer, Consent, Dispatch, Permit, Token};
+use crate::model::{
+    Event, ExitRecord, Generation, HeldOffer, Instance, JobId, JobOver, MachineView, OfferEnd,
+    PoolSpec, Refusal, RunnerView, State, Timestamp,
+};
+use crate::mutants::{self, Mutant};
+use crate::ports::Seal;
+
+/// Something that came in.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// The owner has just started.
+    Start,
+    /// See [`super::ToInstance::Permit`].
+    Permit(Permit),
+    /// See [`super::ToInstance::Answered`].
+    Answered(Token, Answer),
+    /// See [`super::ToInstance::Seen`].
+    Seen(MachineView),
+    /// See [`super::ToInstance::Missed`].
+    Missed,
+    /// See [`super::ToInstance::RunnerSeen`].
+    RunnerSeen(RunnerView),
+    /// See [`super::ToInstance::Offer`].
+    Offer(JobId, Generation),
+    /// See [`super::ToInstance::OfferEnded`].
+    OfferEnded(JobId, Generation, OfferEnd),
+    /// See [`super::ToInstance::Executing`].
+    Executing(JobId),
+    /// See [`super::ToInstance::JobOver`].
+    JobOver(JobOver),
+    /// See [`super::ToInstance::Retire`].
+    Retire(Asked),
+    /// See [`super::ToInstance::Poll`].
+    Poll,
+    /// See [`super::ToInstance::Wake`].
+    Wake,
+}
+
+/// What an owner says to whoever asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Nobody asked.
+    Nothing,
+    /// To an offer.
+    Offer(Result<(), Refusal>),
+    /// To a wish that it go.
+    Retire(Result<Consent, Refusal>),
+}
+
+/// What one turn brought. Save first, then do the rest.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// The row as it shall be.
+    pub(super) row: Instance,
+    /// Whether there is anything to save.
+    pub(super) changed: bool,
+    /// What goes into the timeline.
+    pub(super) events: Vec<Event>,
+    /// The record of the end.
+    pub(super) exit: Option<ExitRecord>,
+    /// Calls to make.
+    pub(super) calls: Vec<Posted>,
+    /// When to wake.
+    pub(super) wake: Option<Timestamp>,
+    /// What to answer.
+    pub(super) said: Said,
+    /// An offer that is given back.
+    pub(super) returned_offer: Option<HeldOffer>,
+}
+
+/// Takes something in and decides.
+pub(super) fn step(
+    row: &Instance,
+    notes: &mut Notes,
+    input: Input,
+    spec: &PoolSpec,
+    seal: &dyn Seal,
+    now: Timestamp,
+) -> Outcome {
+    let mut turn = Turn::new(row, notes, spec, seal, now);
+    let said = if row.state == State::Deleted {
+        Said::Nothing
+    } else {
+        turn.take(input)
+    };
+    turn.drive();
+    let events = turn.events();
+    let changed = !events.is_empty() || turn.exit.is_some() || turn.row != *row;
+    Outcome {
+        changed,
+        events,
+        exit: turn.exit,
+        calls: turn.calls,
+        wake: turn.wake,
+        said,
+        returned_offer: turn.returned_offer,
+        row: turn.row,
+    }
+}
+
+impl Turn<'_> {
+    fn take(&mut self, input: Input) -> Said {
+        match input {
+            Input::Start | Input::Wake => {}
+            Input::Permit(Permit::Start) => self.notes.may_start = true,
+            Input::Permit(Permit::Delete) => self.notes.may_delete = true,
+            Input::Answered(token, answer) => self.take_answer(token, answer),
+            Input::Seen(view) => self.take_view(&view),
+            Input::Missed => {
+                if self.row.seen_at.is_some() && self.row.state < State::Ended {
+                    self.look_now();
+                }
+            }
+            Input::RunnerSeen(view) => self.take_runner(&view),
+            Input::Offer(job, generation) => return Said::Offer(self.offered(&job, generation)),
+            Input::OfferEnded(job, generation, why) => self.offer_ended(&job, generation, why),
+            Input::Executing(job) => self.take_execution(job),
+            Input::JobOver(over) => self.take_job_over(over),
+            Input::Retire(ask) => return Said::Retire(self.asked_to_go(ask)),
+            Input::Poll => self.polled(),
+        }
+        Said::Nothing
+    }
+}
+
+/// Returns what to tell a machine that asks for work; nothing means that it may wait.
+pub(super) fn dispatch(row: &Instance, seal: &dyn Seal) -> Option<Dispatch> {
+    let waits = row.wish.is_none()
+        && match row.state {
+            State::PendingCreate | State::Creating | State::Starting | State::Reserved => true,
+            State::Idle => row.is_offerable() || row.sealed_jit.is_some(),
+            State::Busy
+            | State::Retiring
+            | State::Ended
+            | State::PendingDelete
+            | State::Deleting
+            | State::Deleted => false,
+        };
+    if !waits {
+        return Some(Dispatch::Leave);
+    }
+    // Once delivered it stays delivered: an offer's end does not take a JIT config back.
+    let delivered =
+        row.offer.as_ref().is_none_or(|held| held.delivered) || mutants::is(Mutant::JitBeforeAck);
+    let sealed = row.sealed_jit.as_ref().filter(|_| delivered)?;
+    Some(seal.open(sealed).map_or(Dispatch::Leave, Dispatch::Work))
+}

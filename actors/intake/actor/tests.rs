@@ -1,0 +1,109 @@
+//! The intake with a forge that counts questions.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::mail::Inlet;
+use crate::model::{
+    JobFact, JobId, JobNotice, JobReading, Labels, Observation, Place, RunnerView, Sighting,
+    Timestamp,
+};
+use crate::pool::fixtures::{Ground, a_moment, perform};
+use crate::ports::RunnerRef;
+use crate::registry::Registry;
+
+#[derive(Default)]
+struct Desk {
+    asked: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Roster for Desk {
+    async fn runners(&self, _: &Scope) -> Observation<Vec<RunnerView>> {
+        Observation::Unusable("not in this play".into())
+    }
+
+    async fn runner(&self, _: &Scope, _: &RunnerRef) -> Sighting<RunnerView> {
+        Sighting::Unknown("not in this play".into())
+    }
+
+    async fn job(&self, _: &JobId, _: &Place, _: u64) -> Sighting<JobReading> {
+        Sighting::Unknown("not in this play".into())
+    }
+
+    async fn work_of(&self, _: &Scope, _: &RunnerRef) -> Sighting<JobId> {
+        Sighting::Unknown("not in this play".into())
+    }
+
+    async fn open_jobs(&self, scope: &Scope) -> Observation<Vec<JobNotice>> {
+        self.asked.lock().unwrap().push(scope.to_string());
+        match scope.to_string().as_str() {
+            "down" => Observation::Unusable("503".into()),
+            "slow" => {
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                Observation::Complete(Vec::new())
+            }
+            _ => Observation::Complete(vec![notice()]),
+        }
+    }
+}
+
+fn notice() -> JobNotice {
+    JobNotice {
+        id: JobId { forge: "github".into(), number: 7 },
+        place: Place { owner: "acme".into(), repository: "web".into(), enterprise: None },
+        run: 1,
+        name: "build".into(),
+        url: String::new(),
+        labels: Labels::default(),
+        fact: JobFact::Queued,
+        runner: None,
+        queued_at: Timestamp::UNIX_EPOCH,
+        delivery: Some("guid".into()),
+    }
+}
+
+#[test]
+fn every_scope_is_asked_at_once_and_on_every_tick_and_the_ledger_hears_of_its_jobs() {
+    perform(async {
+        let (desk, told) = (Arc::<Desk>::default(), Arc::<Mutex<Vec<JobNotice>>>::default());
+        let (office, fleet, ledger) = (Office::default(), Office::default(), Office::default());
+        let ear = Arc::clone(&told);
+        ledger.install(Inlet::new(move |letter| {
+            if let ToLedger::Notice(notice) = letter {
+                ear.lock().unwrap().push(notice);
+            }
+            Ok(())
+        }));
+        let leash = super::start(IntakeStart {
+            office: office.clone(),
+            fleet,
+            ledger,
+            base: Arc::<Ground>::default().base(&Arc::<Registry>::default()),
+            rosters: BTreeMap::from([("github".into(), desk.clone() as Arc<dyn Roster>)]),
+            tick: Duration::from_secs(30),
+        });
+        let scopes = ["acme", "down", "slow"]
+            .map(|scope| (ForgeId::from("github"), Scope::Organization(scope.into())));
+        let unknown = (ForgeId::from("nowhere"), Scope::Organization("acme".into()));
+        let scopes = BTreeSet::from_iter(scopes.into_iter().chain([unknown]));
+        office.tell(ToIntake::Scopes(scopes.clone())).unwrap();
+        a_moment().await;
+        assert_eq!(*desk.asked.lock().unwrap(), ["acme", "down", "slow"]);
+        assert_eq!(told.lock().unwrap().len(), 1);
+        assert_eq!(told.lock().unwrap()[0].delivery, None, "nothing was delivered");
+
+        office.tell(ToIntake::Scopes(scopes)).unwrap();
+        a_moment().await;
+        assert_eq!(desk.asked.lock().unwrap().len(), 3, "nothing is new");
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert_eq!(
+            *desk.asked.lock().unwrap(),
+            ["acme", "down", "slow", "acme", "down"],
+            "the slow one is still thinking"
+        );
+        drop(leash);
+    });
+}

@@ -1,0 +1,335 @@
+//! The shell of the ledger: save, then act.
+//!
+//! Letters that are waiting together share one save: each changes memory and adds to a
+//! batch, and when the mailbox is empty the batch is saved. Nothing is told to anybody
+//! before that, and no letter is read while the save is under way.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::task::AbortHandle;
+use tracing::{error, info, warn};
+
+use super::change::{Act, Change};
+use super::ledger::Ledger;
+use super::memory::REMEMBERED;
+use super::{Kit, ToLedger};
+use crate::base::Base;
+use crate::fleet::{Part, ToFleet};
+use crate::instance::ToInstance;
+use crate::mail::{Office, Reply};
+use crate::model::{Generation, InstanceId, Job, JobId, JobNotice, PoolId, Timestamp};
+use crate::pool::ToPool;
+use crate::ports::{JobSave, SaveError, StoreError};
+use crate::requeue::ToRequeue;
+use crate::settings::RequeueSettings;
+use crate::supervise::{Leash, Letter, Obituary, inlet};
+
+/// How long an instance may take to answer an offer.
+const OFFER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How many letters may share a save, so that a flood cannot put it off for ever.
+const BATCH: usize = 256;
+
+/// Holds what the ledger is connected to.
+pub(crate) struct LedgerStart {
+    pub(crate) office: Office<ToLedger>,
+    pub(crate) fleet: Office<ToFleet>,
+    pub(crate) requeue: Office<ToRequeue>,
+    pub(crate) base: Base,
+    pub(crate) kit: Kit,
+    pub(crate) settings: RequeueSettings,
+}
+
+/// Starts the ledger in its office; its end is told to the fleet as `Died`.
+pub(crate) fn start(start: LedgerStart) -> Leash {
+    let office = start.office.clone();
+    let inlet = inlet(LedgerActor::new(start).start());
+    office.install(inlet.clone());
+    Leash::new(move || {
+        let _ = inlet.tell(ToLedger::Halt);
+    })
+}
+
+struct LedgerActor {
+    ledger: Ledger,
+    links: LedgerStart,
+    pools: BTreeMap<PoolId, Office<ToPool>>,
+    batch: Batch,
+    errands: Vec<AbortHandle>,
+    _obituary: Obituary,
+}
+
+/// Gathers changes until they are saved together.
+#[derive(Default)]
+struct Batch {
+    change: Change,
+    replies: Vec<(Reply<bool>, bool)>,
+    letters: usize,
+}
+
+/// What the store remembers at the start.
+struct Memory {
+    open: Vec<Job>,
+    closed: Vec<Job>,
+    tombstones: Vec<(JobId, Timestamp)>,
+    unhandled: Vec<JobNotice>,
+}
+
+impl LedgerActor {
+    fn new(links: LedgerStart) -> Self {
+        let fleet = links.fleet.clone();
+        let obituary = Obituary::new(move |panicked| {
+            let _ = fleet.tell(ToFleet::Died { part: Part::Ledger, panicked });
+        });
+        let now = links.base.clock.now();
+        let nothing = (Vec::new(), Vec::new(), Vec::new());
+        let (open, closed, buried) = nothing;
+        Self {
+            ledger: Ledger::restore(links.settings.clone(), open, closed, buried, now),
+            links,
+            pools: BTreeMap::new(),
+            batch: Batch::default(),
+            errands: Vec::new(),
+            _obituary: obituary,
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.links.base.clock.now()
+    }
+
+    /// Reads what the store remembers, while letters wait.
+    fn recollect(&self, ctx: &mut Context<Self>) {
+        let base = self.links.base.clone();
+        let load = async move { recollect(&base).await };
+        ctx.wait(load.into_actor(self).map(|memory, this, ctx| {
+            let (now, settings) = (this.now(), this.links.settings.clone());
+            info!(jobs = memory.open.len(), "the ledger is open");
+            let Memory { open, closed, tombstones, unhandled } = memory;
+            this.ledger = Ledger::restore(settings, open, closed, tombstones, now);
+            for notice in unhandled {
+                let change = this.ledger.notice(notice, now);
+                this.gather(change, ctx);
+            }
+        }));
+    }
+
+    /// Adds a change to the batch, which is saved when no letter is left to read.
+    fn gather(&mut self, change: Change, ctx: &mut Context<Self>) {
+        self.batch.change.absorb(change);
+        self.batch.letters += 1;
+        match self.batch.letters {
+            1 => {
+                // Polled once the mailbox is empty.
+                let rest = async {}.into_actor(self).map(|(), this, ctx| this.flush(ctx));
+                ctx.spawn(rest);
+            }
+            BATCH => self.flush(ctx),
+            _ => {}
+        }
+    }
+
+    fn gather_answer(
+        &mut self,
+        (change, answer): (Change, bool),
+        reply: Reply<bool>,
+        ctx: &mut Context<Self>,
+    ) {
+        self.batch.replies.push((reply, answer));
+        self.gather(change, ctx);
+    }
+
+    /// Saves the batch, then does what follows from it.
+    fn flush(&mut self, ctx: &mut Context<Self>) {
+        let Batch { change, replies, .. } = std::mem::take(&mut self.batch);
+        let Change { save, acts } = change;
+        if save.is_empty() {
+            return self.perform(acts, replies);
+        }
+        let events: Vec<_> = save.events.values().cloned().collect();
+        let save = save.marked(self.links.base.epoch, self.links.base.write_id());
+        let rows = self.links.kit.clone();
+        let saved = async move { save_for_ever(&rows, save).await };
+        ctx.wait(saved.into_actor(self).map(move |saved, this, ctx| match saved {
+            Ok(()) => {
+                for event in events {
+                    this.links.base.registry.announce(&event);
+                }
+                this.perform(acts, replies);
+            }
+            Err(why) => {
+                error!("the ledger stops: {why}");
+                ctx.stop();
+            }
+        }));
+    }
+
+    fn perform(&mut self, acts: Vec<Act>, replies: Vec<(Reply<bool>, bool)>) {
+        for act in acts {
+            self.do_one(act);
+        }
+        for (reply, answer) in replies {
+            reply.send(answer);
+        }
+    }
+
+    /// Does one thing. A letter to nobody is lost: its receiver asks or is told again when
+    /// it is back.
+    fn do_one(&mut self, act: Act) {
+        match act {
+            Act::Offer { instance, job, generation, delivered } => {
+                self.offer(instance, job, generation, delivered);
+            }
+            Act::EndOffer { instance, job, generation, why } => {
+                self.tell(&instance, ToInstance::OfferEnded { job, generation, why });
+            }
+            Act::ShowExecution { instance, job } => {
+                self.tell(&instance, ToInstance::Executing(job));
+            }
+            Act::ShowJobOver { instance, over } => {
+                self.tell(&instance, ToInstance::JobOver(over));
+            }
+            Act::Demand { pool, demand } => {
+                if let Some(office) = self.pools.get(&pool) {
+                    let _ = office.tell(ToPool::Demand(demand));
+                }
+            }
+            Act::AskForge(job) => {
+                let _ = self.links.requeue.tell(ToRequeue::Ask(job));
+            }
+            Act::Announce(event) => self.links.base.registry.announce(&event),
+        }
+    }
+
+    fn tell(&self, instance: &InstanceId, letter: ToInstance) {
+        if let Some(inlet) = self.links.base.registry.inlet(instance) {
+            let _ = inlet.tell(letter);
+        }
+    }
+
+    /// Offers a job at once, so that its end cannot overtake it, and waits for the answer
+    /// beside the mailbox.
+    fn offer(&mut self, instance: InstanceId, job: JobId, generation: Generation, delivered: bool) {
+        let (reply, answer) = Reply::channel();
+        let letter = ToInstance::Offer { job: job.clone(), generation, delivered, reply };
+        self.tell(&instance, letter);
+        let office = self.links.office.clone();
+        let errand = async move {
+            // An owner that is gone has dropped the reply: that is an answer too.
+            let answer = tokio::time::timeout(OFFER_DEADLINE, answer).await;
+            let answer = answer.ok().and_then(Result::ok);
+            let _ = office.tell(ToLedger::OfferAnswered { job, instance, generation, answer });
+        };
+        self.errands.retain(|errand| !errand.is_finished());
+        self.errands.push(self.links.base.spawner.spawn(Box::pin(errand)));
+    }
+}
+
+impl Actor for LedgerActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.recollect(ctx);
+        ctx.run_interval(self.links.settings.tick, |this, ctx| {
+            let change = this.ledger.tick(this.now());
+            this.gather(change, ctx);
+        });
+    }
+}
+
+impl Handler<Letter<ToLedger>> for LedgerActor {
+    type Result = ();
+
+    fn handle(&mut self, Letter(letter): Letter<ToLedger>, ctx: &mut Self::Context) {
+        let now = self.now();
+        let ledger = &mut self.ledger;
+        let change = match letter {
+            ToLedger::Notice(notice) => ledger.notice(notice, now),
+            ToLedger::Finding(finding) => ledger.finding(finding, now),
+            ToLedger::Instance(news) => ledger.news(news, now),
+            ToLedger::Deliver { job, instance, generation, reply } => {
+                let answer = ledger.deliver(&job, &instance, generation, now);
+                return self.gather_answer(answer, reply, ctx);
+            }
+            ToLedger::IsOpen { job, instance, generation, reply } => {
+                let answer = ledger.is_open(&job, &instance, generation, now);
+                return self.gather_answer(answer, reply, ctx);
+            }
+            ToLedger::OfferAnswered { job, instance, generation, answer } => {
+                ledger.offer_answered(&job, &instance, generation, answer, now)
+            }
+            ToLedger::Pools(pools) => {
+                let specs = pools.iter().map(|(spec, _)| spec.clone()).collect();
+                self.pools =
+                    pools.into_iter().map(|(spec, office)| (spec.id.clone(), office)).collect();
+                ledger.pools_changed(specs, now)
+            }
+            ToLedger::Standing { pool, accepts } => ledger.standing_changed(&pool, accepts, now),
+            ToLedger::Show { job, reply } => return reply.send(ledger.show(&job).cloned()),
+            ToLedger::Tick => ledger.tick(now),
+            ToLedger::Halt => return ctx.stop(),
+            #[cfg(feature = "testing")]
+            ToLedger::Panic => std::panic::resume_unwind(Box::new("told to panic")),
+        };
+        self.gather(change, ctx);
+    }
+}
+
+impl Drop for LedgerActor {
+    fn drop(&mut self) {
+        for errand in &self.errands {
+            errand.abort();
+        }
+    }
+}
+
+/// Reads all of it, again and again until the store answers.
+async fn recollect(base: &Base) -> Memory {
+    let mut pause = Pause::default();
+    loop {
+        match try_recollect(base).await {
+            Ok(memory) => return memory,
+            Err(why) => warn!("the ledger cannot open yet: {why}"),
+        }
+        pause.wait().await;
+    }
+}
+
+async fn try_recollect(base: &Base) -> Result<Memory, StoreError> {
+    let since = base.clock.now().checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
+    Ok(Memory {
+        open: base.records.open_jobs().await?,
+        closed: base.records.closed_jobs(since).await?,
+        tombstones: base.records.tombstones().await?,
+        unhandled: base.records.unhandled().await?,
+    })
+}
+
+/// Saves, again and again until it is durable or somebody else is the writer.
+async fn save_for_ever(kit: &Kit, save: JobSave) -> Result<(), SaveError> {
+    let mut pause = Pause::default();
+    loop {
+        match kit.rows.save(save.clone()).await {
+            Err(SaveError::Retry(why)) => warn!("jobs are not saved yet: {why}"),
+            done @ (Ok(())
+            | Err(
+                SaveError::Conflict { .. } | SaveError::Owned { .. } | SaveError::Fenced(_),
+            )) => return done,
+        }
+        pause.wait().await;
+    }
+}
+
+/// Waits longer each time: 100 ms doubling to 5 s.
+#[derive(Default)]
+struct Pause(u32);
+
+impl Pause {
+    async fn wait(&mut self) {
+        let length = Duration::from_millis(100).saturating_mul(1 << self.0.min(6));
+        self.0 += 1;
+        tokio::time::sleep(length.min(Duration::from_secs(5))).await;
+    }
+}

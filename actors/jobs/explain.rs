@@ -1,0 +1,173 @@
+//! Why a job waits, or what became of it, in sentences for people.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Accepts;
+use super::routing::{Route, Want, route};
+use crate::model::{
+    Closure, Event, Job, JobState, OfferStage, PoolId, PoolSpec, State, Timestamp, What, elapsed,
+};
+use crate::registry::PoolView;
+
+/// Holds a pool as the config describes it and as its supervisor last saw it.
+#[derive(Clone, Debug)]
+pub struct PoolStanding {
+    /// What the config says.
+    pub spec: Arc<PoolSpec>,
+    /// What the board shows.
+    pub view: Option<Arc<PoolView>>,
+}
+
+impl PoolStanding {
+    fn accepts(&self) -> Accepts {
+        match &self.view {
+            Some(view) if view.draining => Accepts::Draining,
+            Some(view) if view.breaker.is_some() => Accepts::Broken,
+            Some(view) if machines(view) >= view.max => Accepts::Full,
+            Some(_) | None => Accepts::Work,
+        }
+    }
+}
+
+/// Explains a job: why it waits, with numbers, or where it runs, or how it ended.
+pub fn explain_job(
+    job: &Job,
+    events: &[Event],
+    pools: &[PoolStanding],
+    now: Timestamp,
+) -> Vec<String> {
+    let mut said = match job.state() {
+        JobState::Waiting => {
+            vec!["The forge holds it back by a deployment rule; nobody may serve it yet.".into()]
+        }
+        JobState::Queued => queued(job, events, pools, now),
+        JobState::Offered => offered(job, now),
+        JobState::Running => vec![running(job, now)],
+        JobState::Completed => vec![format!("It is over: the forge says {:?}.", job.fact)],
+        JobState::Closed => vec![closed(job)],
+    };
+    said.extend(asked(job, now));
+    said
+}
+
+fn queued(job: &Job, events: &[Event], pools: &[PoolStanding], now: Timestamp) -> Vec<String> {
+    let mut said = vec![format!("It has waited for a runner for {}.", ago(job.queued_at, now))];
+    let standing: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
+    match (&job.pool, route(&Want::of(job), &standing)) {
+        (None, Route::Nobody(why)) => said.push(format!("No pool can serve it: {why}.")),
+        (None, Route::To(pool) | Route::Held { pool, .. }) => {
+            said.push(format!("Pool `{pool}` can serve it and will be told."));
+        }
+        (Some(pool), _) => said.extend(in_line(pool, pools, now)),
+    }
+    said.extend(last_offer(events, now));
+    said
+}
+
+/// Says how things stand in the pool a job waits for.
+fn in_line(pool: &PoolId, pools: &[PoolStanding], now: Timestamp) -> Vec<String> {
+    let mut said = vec![format!("It is demand of pool `{pool}`, which fits its labels best.")];
+    let standing = pools.iter().find(|standing| standing.spec.id == *pool);
+    let Some((standing, view)) = standing.and_then(|it| Some((it, it.view.as_ref()?))) else {
+        said.push(format!("Pool `{pool}` has not shown itself yet."));
+        return said;
+    };
+    said.push(match standing.accepts() {
+        Accepts::Draining => format!("Pool `{pool}` is draining and creates nothing."),
+        Accepts::Broken => format!(
+            "Pool `{pool}` creates one probe at a time: creation has failed again and again for {}.",
+            ago(view.breaker.unwrap_or(now), now)
+        ),
+        Accepts::Full => format!(
+            "Pool `{pool}` is at its maximum: {} of {} machines ({}).",
+            machines(view),
+            view.max,
+            states(view)
+        ),
+        Accepts::Work if !view.settled => format!(
+            "Pool `{pool}` creates nothing until every machine it had before the restart is looked at."
+        ),
+        Accepts::Work => format!(
+            "Pool `{pool}` has {} of {} machines ({}) and wants {}.",
+            machines(view),
+            view.max,
+            states(view),
+            view.want
+        ),
+    });
+    said.push(format!("{} jobs wait for it.", view.demand));
+    said
+}
+
+fn offered(job: &Job, now: Timestamp) -> Vec<String> {
+    let Some(offer) = job.open_offer() else { return Vec::new() };
+    let (instance, since) = (&offer.instance, ago(offer.since, now));
+    vec![match offer.stage {
+        OfferStage::Offered => format!("It is offered to `{instance}` since {since}."),
+        OfferStage::Delivered => format!(
+            "It is delivered to `{instance}` since {since}; the forge has not said yet that it \
+             runs there."
+        ),
+    }]
+}
+
+fn running(job: &Job, now: Timestamp) -> String {
+    match (&job.execution, &job.runner) {
+        (Some(run), _) => format!("It runs on `{}` since {}.", run.instance, ago(run.since, now)),
+        (None, Some(runner)) => {
+            format!("The forge says that it runs on `{runner}`, which is no runner of ours.")
+        }
+        (None, None) => "The forge says that it runs, and not where.".into(),
+    }
+}
+
+fn closed(job: &Job) -> String {
+    match job.closed {
+        Some(Closure::Stale) => "It was given up: no runner took it for a day.".into(),
+        Some(Closure::RunOver) => "It was given up: its workflow run is over.".into(),
+        Some(Closure::NotFound) => {
+            "It was given up: the forge no longer knows it, and knows others of its repository."
+                .into()
+        }
+        None => "It was given up.".into(),
+    }
+}
+
+fn asked(job: &Job, now: Timestamp) -> Option<String> {
+    let last = job.asked.last_at?;
+    let missing = match job.asked.missing {
+        0 => "",
+        _ => " and did not find it",
+    };
+    let times = job.asked.times;
+    Some(format!("The forge was asked {times} times, {} ago{missing}.", ago(last, now)))
+}
+
+fn last_offer(events: &[Event], now: Timestamp) -> Option<String> {
+    events.iter().rev().find_map(|event| match &event.what {
+        What::Unoffered { .. } => Some(format!("{} ago: {}.", ago(event.last_at, now), event.what)),
+        #[expect(clippy::wildcard_enum_match_arm, reason = "one kind of event is looked for")]
+        _ => None,
+    })
+}
+
+fn machines(view: &PoolView) -> u32 {
+    view.states.iter().filter(|(state, _)| **state != State::Deleted).map(|(_, count)| count).sum()
+}
+
+fn states(view: &PoolView) -> String {
+    let live = view.states.iter().filter(|(state, count)| **state != State::Deleted && **count > 0);
+    let parts: Vec<String> = live.map(|(state, count)| format!("{count} {state}")).collect();
+    if parts.is_empty() { "none yet".into() } else { parts.join(", ") }
+}
+
+/// Returns an age as people say it.
+fn ago(then: Timestamp, now: Timestamp) -> String {
+    let seconds = elapsed(then, now).as_secs();
+    match Duration::from_secs(seconds) {
+        age if age < Duration::from_mins(1) => format!("{seconds} s"),
+        age if age < Duration::from_hours(1) => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}

@@ -1,0 +1,318 @@
+//! What the forge says of jobs: facts only rise, late, doubled and reordered news included.
+//!
+//! ```text
+//! waiting ─▶ queued ─▶ in_progress ─▶ completed (tombstone: nothing comes after)
+//!               │            ▲
+//!               └─▶ closed ──┘  only an execution reopens what we gave up
+//! ```
+
+use super::change::{Act, Change};
+use super::demand::Seat;
+use super::ledger::Ledger;
+use super::memory::is_name_of;
+use super::routing::{Route, Want};
+use crate::model::{
+    Asked, Closure, Conclusion, Event, Execution, Generation, InstanceId, Job, JobFact, JobId,
+    JobNotice, JobOver, Offer, OfferEnd, OfferStage, RunnerName, Subject, Timestamp, What,
+};
+use crate::mutants::{self, Mutant};
+
+/// Tells how news came: a notice may be late, a direct answer is of now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Notice,
+    Direct,
+}
+
+impl Ledger {
+    /// Hears news of a job from a forge.
+    pub(crate) fn notice(&mut self, notice: JobNotice, now: Timestamp) -> Change {
+        match &mut self.early {
+            Some(early) => early.push(notice),
+            None => self.hear(notice, now),
+        }
+        self.finish(now)
+    }
+
+    pub(super) fn hear(&mut self, notice: JobNotice, now: Timestamp) {
+        self.change.save.handled.extend(notice.delivery.clone());
+        let id = notice.id.clone();
+        let waited = self.fact(&id) == Some(&JobFact::Waiting);
+        if self.tombstones.holds(&id) || !(self.open.contains_key(&id) || self.admit(&notice, now))
+        {
+            return;
+        }
+        // A job that a deployment rule held back is as young as its release.
+        let released = waited && notice.fact == JobFact::Queued;
+        let queued_at = notice.queued_at.max(if released { now } else { notice.queued_at });
+        if self.job(&id).is_some_and(|job| job.queued_at < queued_at) {
+            self.amend(&id, now, |job| job.queued_at = queued_at);
+        }
+        self.raise(&id, notice.fact, notice.runner, Source::Notice, now);
+    }
+
+    /// Takes a job in that is not open; returns whether it concerns us.
+    fn admit(&mut self, notice: &JobNotice, now: Timestamp) -> bool {
+        let id = &notice.id;
+        let proves = notice.fact.rank() >= JobFact::InProgress.rank();
+        if self.closed.contains_key(id) {
+            return proves && self.recall(id, now);
+        }
+        let ours = notice.runner.as_ref().is_some_and(|name| self.instances.named(name).is_some());
+        if let Some(job) = self.unservable.get_mut(id) {
+            if notice.fact.rank() > job.fact.rank() {
+                job.fact = notice.fact.clone();
+            }
+            return ours && self.recall(id, now);
+        }
+        let mut job = first_heard(notice, now);
+        match self.route(&Want::of(&job)) {
+            Route::To(pool) | Route::Held { pool, .. } => job.pool = Some(pool),
+            Route::Nobody(_) if ours => {}
+            Route::Nobody(why) => {
+                self.pass_over(job, notice.fact.clone(), why, now);
+                return false;
+            }
+        }
+        self.take_in(job, now);
+        if let Some(open) = self.open.get_mut(id) {
+            open.route = None;
+        }
+        if notice.fact == JobFact::Waiting {
+            self.note(id, What::Heard(JobFact::Waiting), now);
+        }
+        true
+    }
+
+    /// Remembers a job that no pool serves, and says so; it gets no row.
+    fn pass_over(&mut self, job: Job, fact: JobFact, why: String, now: Timestamp) {
+        if fact.is_over() {
+            return;
+        }
+        let subject = Subject::Job(job.id.clone());
+        let what = What::Nobody(why);
+        self.act(Act::Announce(Event { subject, seq: 0, at: now, last_at: now, count: 1, what }));
+        self.unservable.keep(Job { fact, ..job });
+    }
+
+    /// Counts a job that was put aside among the open ones again.
+    pub(super) fn recall(&mut self, id: &JobId, now: Timestamp) -> bool {
+        let aside = self.closed.remove(id).or_else(|| self.unservable.take(id));
+        let found = aside.is_some();
+        if let Some(job) = aside {
+            self.take_in(job, now);
+        }
+        found
+    }
+
+    /// Lets a fact rise.
+    pub(super) fn raise(
+        &mut self,
+        id: &JobId,
+        fact: JobFact,
+        runner: Option<RunnerName>,
+        source: Source,
+        now: Timestamp,
+    ) {
+        match fact {
+            JobFact::Waiting => {}
+            JobFact::Queued => {
+                if self.fact(id) == Some(&JobFact::Waiting) {
+                    self.amend(id, now, |job| job.fact = JobFact::Queued);
+                    self.note(id, What::Heard(JobFact::Queued), now);
+                    self.assign(id, Seat::Fresh, now);
+                }
+            }
+            JobFact::InProgress => self.progress(id, runner, source, now),
+            JobFact::Completed(conclusion) => self.complete(id, &conclusion, runner, now),
+        }
+    }
+
+    /// Learns that a job runs, here or elsewhere.
+    fn progress(
+        &mut self,
+        id: &JobId,
+        runner: Option<RunnerName>,
+        source: Source,
+        now: Timestamp,
+    ) {
+        self.begin(id, now);
+        let Some(job) = self.job(id) else { return };
+        let proven = job.execution.as_ref().map(|run| run.instance.clone());
+        let claimed = runner.as_ref().and_then(|name| self.whose(job, name));
+        let is_news = source == Source::Direct || proven.is_none();
+        if runner.is_some() && runner != job.runner && is_news {
+            self.amend(id, now, |job| job.runner.clone_from(&runner));
+        }
+        match (claimed, proven) {
+            (Some(claimed), Some(proven)) if claimed == proven => {}
+            // Two runners of ours by hearsay: only the forge can tell which came last.
+            (Some(_), Some(_)) if source == Source::Notice => self.act(Act::AskForge(id.clone())),
+            (Some(claimed), _) => self.execute(id, &claimed, now),
+            (None, _) => self.runs_elsewhere(id, runner.is_some(), source, now),
+        }
+    }
+
+    /// Lets the fact rise to `in_progress`, and reopens what was given up.
+    fn begin(&mut self, id: &JobId, now: Timestamp) {
+        let Some(job) = self.job(id) else { return };
+        let (closed, risen) = (job.closed.is_some(), job.fact.rank() < JobFact::InProgress.rank());
+        if closed {
+            self.amend(id, now, |job| (job.closed, job.over_at) = (None, None));
+            self.note(id, What::Reopened, now);
+        }
+        if risen {
+            self.amend(id, now, |job| job.fact = JobFact::InProgress);
+            self.note(id, What::Heard(JobFact::InProgress), now);
+        }
+    }
+
+    /// Returns whose runner a name is; a job's own holder is known by the form of the name.
+    fn whose(&self, job: &Job, name: &RunnerName) -> Option<InstanceId> {
+        let holder = job.holder().filter(|holder| is_name_of(name, holder));
+        self.instances.named(name).or_else(|| holder.cloned())
+    }
+
+    /// Binds a job to the instance it is proven to run on, and frees what that was promised.
+    pub(super) fn execute(&mut self, id: &JobId, instance: &InstanceId, now: Timestamp) {
+        self.begin(id, now);
+        let Some(job) = self.job(id) else { return };
+        let (generation, before) = (job.generation, job.execution.clone());
+        let offered = job.open_offer().map(|offer| offer.instance.clone());
+        let pool = self.instances.pool_of(instance).cloned();
+        self.amend(id, now, |job| {
+            job.execution = Some(Execution { instance: instance.clone(), since: now });
+            job.pool = pool.or(job.pool.take());
+        });
+        self.note(id, What::ExecutingOn(instance.clone()), now);
+        // It is told first: an instance that only hears of its offer's end calls itself idle.
+        self.act(Act::ShowExecution { instance: instance.clone(), job: id.clone() });
+        match offered {
+            Some(offered) if offered == *instance => self.end_offer(id, OfferEnd::Executed, now),
+            Some(_) => self.end_offer(id, OfferEnd::TakenElsewhere, now),
+            None => {}
+        }
+        if let Some(before) = before.filter(|before| before.instance != *instance) {
+            self.tell_end(before.instance, id, generation, OfferEnd::TakenElsewhere);
+        }
+        for displaced in self.offers_to(instance) {
+            self.end_offer(&displaced, OfferEnd::Displaced, now);
+        }
+        self.instances.leave(instance);
+        if self.instances.is_over(instance) {
+            self.act(Act::AskForge(id.clone()));
+        }
+    }
+
+    /// Frees an instance whose job runs on a runner it does not answer to.
+    fn runs_elsewhere(&mut self, id: &JobId, named: bool, source: Source, now: Timestamp) {
+        let Some(job) = self.job(id) else { return };
+        // After a restart an instance may not have told its names yet.
+        let denied = |instance: &InstanceId| {
+            named && (source == Source::Direct || self.instances.has_answered(instance))
+        };
+        if let Some(offer) = job.open_offer() {
+            // Without its JIT config the instance cannot be the one.
+            if offer.stage == OfferStage::Offered || denied(&offer.instance) {
+                self.end_offer(id, OfferEnd::TakenElsewhere, now);
+            }
+        } else if let Some(run) = job.execution.clone()
+            && source == Source::Direct
+            && denied(&run.instance)
+        {
+            let generation = job.generation;
+            self.amend(id, now, |job| job.execution = None);
+            let (instance, why) = (run.instance, OfferEnd::TakenElsewhere);
+            self.note(id, What::Unoffered { instance: instance.clone(), why }, now);
+            self.tell_end(instance, id, generation, why);
+        }
+    }
+
+    /// Learns that a job is over: nothing comes after.
+    fn complete(
+        &mut self,
+        id: &JobId,
+        conclusion: &Conclusion,
+        runner: Option<RunnerName>,
+        now: Timestamp,
+    ) {
+        let Some(job) = self.job(id) else { return };
+        let ran = job.execution.as_ref().map(|run| run.instance.clone());
+        let named = runner.as_ref().and_then(|name| self.whose(job, name));
+        let offered = job.open_offer().map(|offer| offer.instance.clone());
+        if runner.is_some() {
+            self.amend(id, now, |job| job.runner = runner);
+        }
+        if let Some(named) = &named
+            && Some(named) != ran.as_ref()
+        {
+            self.execute(id, named, now);
+        }
+        let fact = JobFact::Completed(conclusion.clone());
+        self.amend(id, now, |job| {
+            (job.fact, job.closed, job.over_at) = (fact.clone(), None, Some(now));
+        });
+        self.note(id, What::Heard(fact), now);
+        self.end_offer(id, OfferEnd::JobOver, now);
+        let over = |names_us| JobOver {
+            job: id.clone(),
+            conclusion: Some(conclusion.clone()),
+            names_us,
+            at: now,
+        };
+        if let Some(instance) = ran.filter(|ran| Some(ran) != named.as_ref()) {
+            self.act(Act::ShowJobOver { instance, over: over(false) });
+        }
+        if let Some(instance) = named {
+            self.act(Act::ShowJobOver { instance, over: over(true) });
+        } else if let Some(instance) = offered
+            && mutants::is(Mutant::CompletionByOfferedJob)
+        {
+            self.act(Act::ShowJobOver { instance, over: over(true) });
+        }
+        self.let_go(id);
+        self.tombstones.bury(id.clone(), now);
+        self.change.save.tombstones.push((id.clone(), now));
+    }
+
+    /// Gives a job up that the forge never called completed.
+    pub(super) fn close(&mut self, id: &JobId, why: Closure, now: Timestamp) {
+        let Some(job) = self.job(id) else { return };
+        let (ran, generation) = (job.execution.clone(), job.generation);
+        self.amend(id, now, |job| {
+            (job.closed, job.over_at, job.execution) = (Some(why), Some(now), None);
+        });
+        self.note(id, What::Closed(why), now);
+        self.end_offer(id, OfferEnd::JobOver, now);
+        if let Some(run) = ran {
+            self.tell_end(run.instance, id, generation, OfferEnd::JobOver);
+        }
+        if let Some(job) = self.let_go(id) {
+            self.closed.insert(id.clone(), job);
+        }
+    }
+}
+
+/// Makes the record of a job that was never heard of.
+fn first_heard(notice: &JobNotice, now: Timestamp) -> Job {
+    Job {
+        id: notice.id.clone(),
+        place: notice.place.clone(),
+        run: notice.run,
+        name: notice.name.clone(),
+        url: notice.url.clone(),
+        labels: notice.labels.clone(),
+        fact: JobFact::Waiting,
+        pool: None,
+        offer: Offer::None,
+        generation: Generation::default(),
+        execution: None,
+        closed: None,
+        queued_at: notice.queued_at,
+        heard_at: now,
+        over_at: None,
+        runner: None,
+        asked: Asked::default(),
+        events: 0,
+    }
+}

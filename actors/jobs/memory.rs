@@ -1,0 +1,280 @@
+//! What the ledger remembers beside the open jobs, each with its bound.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use crate::model::{InstanceId, Job, JobId, PoolId, RunnerName, Timestamp, is_due};
+
+/// How long a finished job is remembered against late news: the forge redelivers for three
+/// days, and tells for some days more.
+pub(crate) const REMEMBERED: Duration = Duration::from_hours(8 * 24);
+
+/// How many jobs that no pool serves are kept for `explain`.
+const UNSERVABLE: usize = 1000;
+
+/// Remembers the jobs that the forge called completed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tombstones {
+    by_job: BTreeMap<JobId, Timestamp>,
+    by_age: VecDeque<(Timestamp, JobId)>,
+}
+
+impl Tombstones {
+    pub(super) fn restore(stored: impl IntoIterator<Item = (JobId, Timestamp)>) -> Self {
+        let by_job: BTreeMap<_, _> = stored.into_iter().collect();
+        let mut by_age: Vec<_> = by_job.iter().map(|(job, at)| (*at, job.clone())).collect();
+        by_age.sort();
+        Self { by_job, by_age: by_age.into() }
+    }
+
+    pub(super) fn bury(&mut self, job: JobId, now: Timestamp) {
+        if self.by_job.insert(job.clone(), now).is_none() {
+            self.by_age.push_back((now, job));
+        }
+    }
+
+    pub(super) fn holds(&self, job: &JobId) -> bool {
+        self.by_job.contains_key(job)
+    }
+
+    /// Forgets what is old enough, and returns the age of the youngest forgotten.
+    pub(super) fn forget(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let mut youngest = None;
+        while let Some((at, _)) = self.by_age.front()
+            && is_due(*at, REMEMBERED, now)
+            && let Some((at, job)) = self.by_age.pop_front()
+        {
+            self.by_job.remove(&job);
+            youngest = Some(at);
+        }
+        youngest
+    }
+
+    #[cfg(test)]
+    pub(super) fn jobs(&self) -> impl Iterator<Item = &JobId> {
+        self.by_job.keys()
+    }
+}
+
+/// Remembers the last jobs that no pool could serve. They have no row: an organization's
+/// hook tells of every job on hosted runners too.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unservable {
+    jobs: BTreeMap<JobId, Job>,
+    order: VecDeque<JobId>,
+}
+
+impl Unservable {
+    pub(super) fn keep(&mut self, job: Job) {
+        let id = job.id.clone();
+        if self.jobs.insert(id.clone(), job).is_some() {
+            return;
+        }
+        self.order.push_back(id);
+        if self.order.len() > UNSERVABLE
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.jobs.remove(&oldest);
+        }
+    }
+
+    pub(super) fn take(&mut self, id: &JobId) -> Option<Job> {
+        let job = self.jobs.remove(id)?;
+        self.order.retain(|kept| kept != id);
+        Some(job)
+    }
+
+    pub(super) fn get_mut(&mut self, id: &JobId) -> Option<&mut Job> {
+        self.jobs.get_mut(id)
+    }
+
+    pub(super) fn get(&self, id: &JobId) -> Option<&Job> {
+        self.jobs.get(id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.values()
+    }
+}
+
+/// Remembers the instances that showed themselves, and the names they answer to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Instances {
+    known: BTreeMap<InstanceId, Known>,
+    names: BTreeMap<RunnerName, InstanceId>,
+    /// Who waits for an offer, by pool, in the order they said so.
+    waiting: BTreeMap<PoolId, BTreeMap<u64, InstanceId>>,
+    turn: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    pool: PoolId,
+    names: Vec<RunnerName>,
+    turn: Option<u64>,
+    over: bool,
+}
+
+impl Instances {
+    /// Notes which names an instance answers to, and returns whether it had answered to
+    /// exactly these before.
+    pub(super) fn answers(
+        &mut self,
+        id: &InstanceId,
+        pool: &PoolId,
+        names: Vec<RunnerName>,
+    ) -> Answering {
+        for name in &names {
+            self.names.insert(name.clone(), id.clone());
+        }
+        let known = self.known(id, pool);
+        let before = std::mem::replace(&mut known.names, names);
+        if before.is_empty() || before == known.names {
+            Answering::Appeared
+        } else {
+            Answering::Renamed
+        }
+    }
+
+    /// Puts an instance at the end of its pool's line, unless it stands there already.
+    pub(super) fn wait(&mut self, id: &InstanceId, pool: &PoolId) {
+        let turn = self.turn;
+        let known = self.known(id, pool);
+        if known.over || known.turn.is_some() {
+            return;
+        }
+        known.turn = Some(turn);
+        self.turn += 1;
+        self.waiting.entry(pool.clone()).or_default().insert(turn, id.clone());
+    }
+
+    /// Takes an instance out of the line.
+    pub(super) fn leave(&mut self, id: &InstanceId) {
+        let Some(known) = self.known.get_mut(id) else { return };
+        if let Some(turn) = known.turn.take()
+            && let Some(line) = self.waiting.get_mut(&known.pool)
+        {
+            line.remove(&turn);
+        }
+    }
+
+    /// Notes that the machine is over, and returns whether that is new.
+    pub(super) fn end(&mut self, id: &InstanceId, pool: &PoolId) -> bool {
+        self.leave(id);
+        !std::mem::replace(&mut self.known(id, pool).over, true)
+    }
+
+    /// Forgets an instance of which nothing is left.
+    pub(super) fn forget(&mut self, id: &InstanceId) {
+        self.leave(id);
+        if let Some(known) = self.known.remove(id) {
+            for name in known.names {
+                self.names.remove(&name);
+            }
+        }
+    }
+
+    /// Returns the line of those who wait for an offer, longest first.
+    pub(super) fn line(&self, pool: &PoolId) -> impl Iterator<Item = &InstanceId> {
+        self.waiting.get(pool).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// Returns whose runner this is. The first name is the instance's own, further ones are
+    /// numbered; an adopted machine answers to another, which it has told.
+    pub(super) fn named(&self, name: &RunnerName) -> Option<InstanceId> {
+        if let Some(id) = self.names.get(name) {
+            return Some(id.clone());
+        }
+        let by_form = [Some(name.as_str()), unnumbered(name)];
+        let known = by_form.into_iter().flatten().find_map(|id| self.known.get_key_value(id));
+        known.map(|(id, _)| id.clone())
+    }
+
+    /// Returns whether an instance has told its names since the ledger began.
+    pub(super) fn has_answered(&self, id: &InstanceId) -> bool {
+        self.known.get(id).is_some_and(|known| !known.names.is_empty())
+    }
+
+    pub(super) fn pool_of(&self, id: &InstanceId) -> Option<&PoolId> {
+        self.known.get(id).map(|known| &known.pool)
+    }
+
+    pub(super) fn is_over(&self, id: &InstanceId) -> bool {
+        self.known.get(id).is_some_and(|known| known.over)
+    }
+
+    fn known(&mut self, id: &InstanceId, pool: &PoolId) -> &mut Known {
+        self.known.entry(id.clone()).or_insert_with(|| Known {
+            pool: pool.clone(),
+            names: Vec::new(),
+            turn: None,
+            over: false,
+        })
+    }
+}
+
+/// Tells why an instance said its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answering {
+    /// Its owner is new: what it holds must be said again.
+    Appeared,
+    /// It mints under a further name.
+    Renamed,
+}
+
+/// Returns whether `name` is by its form a registration of `id`.
+pub(super) fn is_name_of(name: &RunnerName, id: &InstanceId) -> bool {
+    name.as_str() == id.as_str() || unnumbered(name) == Some(id.as_str())
+}
+
+/// Returns the name without the number of a further mint.
+fn unnumbered(name: &RunnerName) -> Option<&str> {
+    let (base, number) = name.as_str().rsplit_once('-')?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(base)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::after;
+
+    #[test]
+    fn a_tombstone_is_forgotten_after_eight_days_and_not_before() {
+        let id = |number| JobId { forge: "github".into(), number };
+        let now = Timestamp::UNIX_EPOCH;
+        let mut tombstones = Tombstones::restore([(id(2), after(now, Duration::from_secs(1)))]);
+        tombstones.bury(id(1), after(now, Duration::from_secs(2)));
+        assert_eq!(tombstones.forget(after(now, REMEMBERED)), None);
+        let later = after(now, REMEMBERED + Duration::from_secs(1));
+        assert_eq!(tombstones.forget(later), Some(after(now, Duration::from_secs(1))));
+        assert!(!tombstones.holds(&id(2)));
+        assert!(tombstones.holds(&id(1)));
+    }
+
+    #[test]
+    fn a_runner_is_found_by_any_of_its_names() {
+        let mut instances = Instances::default();
+        let (a, pool) = (InstanceId::from("linux-k3"), PoolId::from("linux"));
+        instances.answers(&a, &pool, vec!["odd-name".into()]);
+        for name in ["odd-name", "linux-k3", "linux-k3-2"] {
+            assert_eq!(instances.named(&name.into()), Some(a.clone()), "{name}");
+        }
+        for name in ["linux", "linux-k3-x", "linux-k", "linux-k3-"] {
+            assert_eq!(instances.named(&name.into()), None, "{name}");
+        }
+        instances.forget(&a);
+        assert_eq!(instances.named(&"odd-name".into()), None);
+    }
+
+    #[test]
+    fn who_waits_longest_comes_first_and_stands_in_line_once() {
+        let mut instances = Instances::default();
+        let pool = PoolId::from("linux");
+        for id in ["b", "a", "b"] {
+            instances.wait(&id.into(), &pool);
+        }
+        let line: Vec<_> = instances.line(&pool).map(InstanceId::as_str).collect();
+        assert_eq!(line, ["b", "a"]);
+    }
+}

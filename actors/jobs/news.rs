@@ -1,0 +1,95 @@
+//! What instances tell of themselves.
+
+use super::change::{Act, Change};
+use super::ledger::Ledger;
+use super::memory::Answering;
+use super::{InstanceNews, News};
+use crate::model::{
+    InstanceId, JobId, JobOver, OfferEnd, OfferStage, PoolId, RunnerName, Timestamp,
+};
+
+impl Ledger {
+    /// Hears news of an instance.
+    pub(crate) fn news(&mut self, news: InstanceNews, now: Timestamp) -> Change {
+        let InstanceNews { id, pool, what } = news;
+        match what {
+            News::Answers(names) => self.appeared(&id, &pool, names, now),
+            News::Offerable => self.instances.wait(&id, &pool),
+            News::Unavailable => self.instances.leave(&id),
+            News::Working(None) => self.instances.leave(&id),
+            News::Working(Some(job)) => self.works(&id, &job, now),
+            News::Ended => self.ended(&id, &pool, now),
+            News::Deleted => {
+                self.ended(&id, &pool, now);
+                self.instances.forget(&id);
+            }
+        }
+        self.finish(now)
+    }
+
+    /// Says again what a new owner may have missed, and recognises runners by their names.
+    fn appeared(
+        &mut self,
+        id: &InstanceId,
+        pool: &PoolId,
+        names: Vec<RunnerName>,
+        now: Timestamp,
+    ) {
+        let strangers = |name| self.index.strangers.get(name).into_iter().flatten().cloned();
+        let recognised: Vec<JobId> = names.iter().flat_map(strangers).collect();
+        let runs = self.runs_on(id);
+        let answering = self.instances.answers(id, pool, names);
+        for job in recognised {
+            self.execute(&job, id, now);
+        }
+        if answering == Answering::Appeared {
+            for job in runs {
+                self.act(Act::ShowExecution { instance: id.clone(), job });
+            }
+            for job in self.offers_to(id) {
+                self.offer_again(id, job);
+            }
+        }
+    }
+
+    fn offer_again(&mut self, id: &InstanceId, job: JobId) {
+        if let Some(offer) = self.offer_of(&job) {
+            let delivered = offer.stage == OfferStage::Delivered;
+            let (instance, generation) = (id.clone(), offer.generation);
+            self.act(Act::Offer { instance, job, generation, delivered });
+        }
+    }
+
+    /// Learns from the instance itself which job runs on it.
+    fn works(&mut self, id: &InstanceId, job: &JobId, now: Timestamp) {
+        self.instances.leave(id);
+        if self.tombstones.holds(job) {
+            // The end was told when it came; this owner has not heard of it.
+            let over = JobOver { job: job.clone(), conclusion: None, names_us: false, at: now };
+            self.act(Act::ShowJobOver { instance: id.clone(), over });
+            return;
+        }
+        let known = self.open.contains_key(job) || self.recall(job, now);
+        let proven = self.runs_on(id).contains(job);
+        if known && !proven {
+            self.execute(job, id, now);
+        }
+    }
+
+    /// Frees what was only promised to an instance, and has the rest asked about.
+    fn ended(&mut self, id: &InstanceId, pool: &PoolId, now: Timestamp) {
+        if !self.instances.end(id, pool) {
+            return;
+        }
+        for job in self.offers_to(id) {
+            match self.offer_of(&job).map(|offer| offer.stage) {
+                Some(OfferStage::Offered) => self.end_offer(&job, OfferEnd::InstanceEnded, now),
+                Some(OfferStage::Delivered) => self.act(Act::AskForge(job)),
+                None => {}
+            }
+        }
+        for job in self.runs_on(id) {
+            self.act(Act::AskForge(job));
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Whose demand a job is.
+//!
+//! A pool can serve a job of its forge and scope whose labels are a subset of the pool's.
+//! Of those, the one with the fewest labels to spare comes first, then the order of the
+//! config, so that a plain job does not take a runner with a rare label. A pool that
+//! refuses is passed over; when all refuse, the job stays with its first choice as
+//! *blocked* demand, which is worth one instance.
+
+use super::Accepts;
+use crate::model::{ForgeId, Job, JobNotice, Labels, Place, PoolId, PoolSpec};
+
+/// Holds what a job asks of a pool; jobs that ask the same are routed the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Want {
+    pub(crate) forge: ForgeId,
+    pub(crate) place: Place,
+    pub(crate) labels: Labels,
+}
+
+impl Want {
+    /// Returns what a job asks.
+    pub(crate) fn of(job: &Job) -> Self {
+        Self {
+            forge: job.id.forge.clone(),
+            place: job.place.clone(),
+            labels: job.labels.clone(),
+        }
+    }
+
+    /// Returns what the job of a notice asks.
+    pub(crate) fn told(notice: &JobNotice) -> Self {
+        Self {
+            forge: notice.id.forge.clone(),
+            place: notice.place.clone(),
+            labels: notice.labels.clone(),
+        }
+    }
+
+    /// Returns whether `pool` could serve it.
+    pub(crate) fn fits(&self, pool: &PoolSpec) -> bool {
+        misfit(self, pool).is_none()
+    }
+}
+
+/// Tells whose demand a job is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// This pool's.
+    To(PoolId),
+    /// Its first choice refuses, and so do all others.
+    Held {
+        /// The first choice.
+        pool: PoolId,
+        /// Why it refuses.
+        why: Accepts,
+    },
+    /// Nobody's, and why.
+    Nobody(String),
+}
+
+/// Decides whose demand a job is; `pools` are in the order of the config.
+pub(crate) fn route(want: &Want, pools: &[(&PoolSpec, Accepts)]) -> Route {
+    let mut fitting: Vec<_> = pools.iter().filter(|(pool, _)| want.fits(pool)).collect();
+    // The sort is stable: equal ones stay in the order of the config.
+    fitting.sort_by_key(|(pool, _)| pool.labels.len());
+    let taker = fitting.iter().find(|(_, accepts)| *accepts == Accepts::Work);
+    match (taker, fitting.first()) {
+        (Some((pool, _)), _) => Route::To(pool.id.clone()),
+        (None, Some((pool, why))) => Route::Held { pool: pool.id.clone(), why: *why },
+        (None, None) => Route::Nobody(nobody(want, pools)),
+    }
+}
+
+/// Tells why a pool cannot serve a job; later ones are nearer misses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Misfit {
+    Forge,
+    Scope,
+    Unlabelled,
+    Labels,
+}
+
+fn misfit(want: &Want, pool: &PoolSpec) -> Option<Misfit> {
+    if pool.forge != want.forge {
+        Some(Misfit::Forge)
+    } else if !pool.scope.covers(&want.place) {
+        Some(Misfit::Scope)
+    } else if want.labels.is_empty() {
+        (!pool.accept_unlabelled).then_some(Misfit::Unlabelled)
+    } else {
+        (!pool.labels.serve(&want.labels)).then_some(Misfit::Labels)
+    }
+}
+
+/// Returns the nearest miss as a sentence.
+fn nobody(want: &Want, pools: &[(&PoolSpec, Accepts)]) -> String {
+    let nearest = pools.iter().filter_map(|(pool, _)| misfit(want, pool)).max();
+    let Place { owner, repository, .. } = &want.place;
+    match nearest {
+        None => "there is no pool".into(),
+        Some(Misfit::Forge) => format!("no pool serves forge `{}`", want.forge),
+        Some(Misfit::Scope) => format!("no pool serves `{owner}/{repository}`"),
+        Some(Misfit::Unlabelled) => {
+            "it asks for no labels, and no pool has `accept_unlabelled`".into()
+        }
+        Some(Misfit::Labels) => lacking(want, pools),
+    }
+}
+
+/// Returns which pool comes nearest to the labels, and what it lacks.
+fn lacking(want: &Want, pools: &[(&PoolSpec, Accepts)]) -> String {
+    let missing = |pool: &PoolSpec| -> Labels {
+        let has: Vec<&str> = pool.labels.iter().collect();
+        want.labels.iter().filter(|label| !has.contains(label)).collect()
+    };
+    let nearest = pools
+        .iter()
+        .filter(|(pool, _)| misfit(want, pool) == Some(Misfit::Labels))
+        .map(|(pool, _)| (missing(pool), &pool.id))
+        .min_by_key(|(missing, _)| missing.len());
+    match nearest {
+        Some((missing, pool)) => format!(
+            "no pool has all labels of {}; `{pool}` comes nearest and lacks {missing}",
+            want.labels
+        ),
+        None => format!("no pool has all labels of {}", want.labels),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::tests::{place, pool};
+
+    fn want(labels: &[&str]) -> Want {
+        Want { forge: "github".into(), place: place(), labels: labels.iter().collect() }
+    }
+
+    /// Routes among `linux` [linux], `gpu` [gpu, linux] and `twin` [linux], in this order.
+    fn among(labels: &[&str], accepts: [Accepts; 3]) -> Route {
+        let pools = [pool("linux", &["linux"]), pool("gpu", &["gpu", "linux"]), pool("twin", &["linux"])];
+        let standing: Vec<_> = pools.iter().zip(accepts).collect();
+        route(&want(labels), &standing)
+    }
+
+    fn to(pool: &str) -> Route {
+        Route::To(pool.into())
+    }
+
+    #[test]
+    fn a_job_goes_to_the_pool_with_the_fewest_extra_labels_then_by_config_order() {
+        use Accepts::{Broken, Draining, Full, Work};
+        for (labels, accepts, expected) in [
+            (vec!["linux"], [Work, Work, Work], to("linux")),
+            (vec!["LINUX"], [Work, Work, Work], to("linux")),
+            (vec!["gpu"], [Work, Work, Work], to("gpu")),
+            (vec!["linux", "gpu"], [Work, Work, Work], to("gpu")),
+            (vec!["linux"], [Full, Work, Work], to("twin")),
+            (vec!["linux"], [Draining, Work, Broken], to("gpu")),
+            (vec!["linux"], [Full, Broken, Draining], Route::Held { pool: "linux".into(), why: Full }),
+            (vec!["gpu"], [Work, Broken, Work], Route::Held { pool: "gpu".into(), why: Broken }),
+        ] {
+            assert_eq!(among(&labels, accepts), expected, "{labels:?} with {accepts:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_nobody_can_serve_is_told_why() {
+        let work = [Accepts::Work; 3];
+        let Route::Nobody(why) = among(&["linux", "arm"], work) else { panic!("somebody") };
+        assert!(why.contains("lacks [arm]"), "{why}");
+        let Route::Nobody(why) = among(&[], work) else { panic!("somebody") };
+        assert!(why.contains("accept_unlabelled"), "{why}");
+        assert_eq!(route(&want(&["linux"]), &[]), Route::Nobody("there is no pool".into()));
+    }
+
+    #[test]
+    fn forge_and_scope_must_be_the_pools_own() {
+        let linux = pool("linux", &["linux"]);
+        let standing = [(&linux, Accepts::Work)];
+        let elsewhere = Want { forge: "ghes".into(), ..want(&["linux"]) };
+        assert_eq!(
+            route(&elsewhere, &standing),
+            Route::Nobody("no pool serves forge `ghes`".into())
+        );
+        let foreign = Place { owner: "other".into(), ..place() };
+        let foreign = Want { place: foreign, ..want(&["linux"]) };
+        assert_eq!(
+            route(&foreign, &standing),
+            Route::Nobody("no pool serves `other/web`".into())
+        );
+    }
+
+    #[test]
+    fn jobs_without_labels_go_only_where_they_are_welcome() {
+        let mut open = pool("any", &["linux", "x64"]);
+        open.accept_unlabelled = true;
+        let linux = pool("linux", &["linux"]);
+        let standing = [(&linux, Accepts::Work), (&open, Accepts::Work)];
+        assert_eq!(route(&want(&[]), &standing), to("any"));
+    }
+}

@@ -1,0 +1,173 @@
+//! The least of a world that a shell needs to run in a test.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::task::{AbortHandle, LocalSet};
+
+use super::T0;
+use crate::base::Base;
+use crate::model::{
+    Epoch, Event, ExitRecord, Instance, InstanceId, Job, JobId, JobNotice, MachineName, PoolId,
+    PoolRow, ProviderId, Subject, Timestamp, after,
+};
+use crate::ports::{
+    Chance, Clock, Controller, Errand, JobRows, JobSave, Records, SaveError, Spawner, StoreError,
+};
+
+/// Runs a test in virtual time.
+pub(crate) fn play(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    LocalSet::new().block_on(&runtime, test);
+}
+
+/// Lets everything that is under way come to rest.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Counts from `T0` along virtual time.
+struct Hand(tokio::time::Instant);
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        after(T0, self.0.elapsed())
+    }
+}
+
+struct Counter(AtomicU64);
+
+impl Chance for Counter {
+    fn word(&self) -> u64 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+struct Here;
+
+impl Spawner for Here {
+    fn spawn(&self, errand: Errand) -> AbortHandle {
+        tokio::task::spawn_local(errand).abort_handle()
+    }
+}
+
+/// A store in memory.
+#[derive(Default)]
+pub(crate) struct Shelf(Mutex<Inside>);
+
+#[derive(Default)]
+pub(crate) struct Inside {
+    pub(crate) jobs: BTreeMap<JobId, Job>,
+    pub(crate) tombstones: BTreeMap<JobId, Timestamp>,
+    pub(crate) unhandled: Vec<JobNotice>,
+    pub(crate) saves: Vec<JobSave>,
+    pub(crate) live: Vec<Instance>,
+    /// How many saves fail from now on, and how.
+    pub(crate) failing: u32,
+    pub(crate) fenced: bool,
+    /// How often the live instances were read.
+    pub(crate) looks: u32,
+}
+
+impl Shelf {
+    pub(crate) fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn base(self: &Arc<Self>) -> Base {
+        Base {
+            clock: Arc::new(Hand(tokio::time::Instant::now())),
+            chance: Arc::new(Counter(AtomicU64::new(1))),
+            spawner: Arc::new(Here),
+            records: Arc::clone(self) as Arc<dyn Records>,
+            registry: Arc::default(),
+            epoch: Epoch(1),
+        }
+    }
+}
+
+#[async_trait]
+impl JobRows for Shelf {
+    async fn save(&self, save: JobSave) -> Result<(), SaveError> {
+        tokio::time::sleep(Duration::from_micros(10)).await;
+        let mut inside = self.inside();
+        if inside.fenced {
+            return Err(SaveError::Fenced(save.epoch));
+        }
+        inside.saves.push(save.clone());
+        if inside.failing > 0 {
+            inside.failing -= 1;
+            return Err(SaveError::Retry("disk full".into()));
+        }
+        inside.jobs.extend(save.jobs.into_iter().map(|job| (job.id.clone(), job)));
+        inside.tombstones.extend(save.tombstones);
+        inside.unhandled.retain(|notice| {
+            notice.delivery.as_ref().is_none_or(|id| !save.handled.contains(id))
+        });
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Records for Shelf {
+    async fn controller(&self) -> Result<Controller, StoreError> {
+        Err(StoreError::Unavailable("not in this test".into()))
+    }
+
+    async fn pools(&self) -> Result<Vec<PoolRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn live_instances(&self, _: Option<&PoolId>) -> Result<Vec<Instance>, StoreError> {
+        self.inside().looks += 1;
+        Ok(self.inside().live.clone())
+    }
+
+    async fn instance(&self, _: &InstanceId) -> Result<Option<Instance>, StoreError> {
+        Ok(None)
+    }
+
+    async fn owner_of(
+        &self,
+        _: &ProviderId,
+        _: &MachineName,
+    ) -> Result<Option<InstanceId>, StoreError> {
+        Ok(None)
+    }
+
+    async fn open_jobs(&self) -> Result<Vec<Job>, StoreError> {
+        Ok(self.inside().jobs.values().filter(|job| job.is_live()).cloned().collect())
+    }
+
+    async fn closed_jobs(&self, _: Timestamp) -> Result<Vec<Job>, StoreError> {
+        let inside = self.inside();
+        Ok(inside.jobs.values().filter(|job| job.closed.is_some()).cloned().collect())
+    }
+
+    async fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
+        Ok(self.inside().jobs.get(id).cloned())
+    }
+
+    async fn tombstones(&self) -> Result<Vec<(JobId, Timestamp)>, StoreError> {
+        Ok(self.inside().tombstones.clone().into_iter().collect())
+    }
+
+    async fn unhandled(&self) -> Result<Vec<JobNotice>, StoreError> {
+        Ok(self.inside().unhandled.clone())
+    }
+
+    async fn timeline(&self, _: &Subject) -> Result<Vec<Event>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn exit(&self, _: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
+        Ok(None)
+    }
+}

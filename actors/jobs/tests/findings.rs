@@ -1,0 +1,164 @@
+use super::*;
+use crate::model::{Closure, JobState};
+use crate::mutants::{self, Mutant};
+
+const ORPHAN: Duration = Duration::from_mins(5);
+
+#[test]
+fn a_delivered_offer_of_a_job_still_queued_is_ended_and_the_job_queued_again() {
+    let mut desk = Desk::new();
+    desk.delivered(1, "a");
+    desk.pass(ORPHAN);
+    let acts = desk.find(1, reading(QUEUED, None));
+    assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Requeued)]);
+    assert_eq!(desk.demand().queued, 1);
+    assert!(matches!(desk.job(1).offer, Offer::Ended { why: OfferEnd::Requeued, .. }));
+}
+
+#[test]
+fn a_late_finding_never_touches_a_successor() {
+    let story = || {
+        let mut desk = Desk::new();
+        desk.delivered(1, "a");
+        desk.pass(ORPHAN);
+        let question = desk.question(1);
+        desk.find(1, reading(QUEUED, None));
+        desk.waits("b");
+        let generation = desk.job(1).generation;
+        assert!(desk.deliver(1, "b", generation));
+        desk.pass(ORPHAN);
+        let before = desk.job(1).clone();
+        desk.answer(question, reading(QUEUED, None));
+        before == *desk.job(1)
+    };
+    assert!(story());
+    mutants::choose(Some(Mutant::NoGenerationCheck));
+    let unharmed = story();
+    mutants::choose(None);
+    assert!(!unharmed, "the mistake can be made");
+}
+
+#[test]
+fn an_answer_to_a_question_from_before_the_delivery_says_nothing_about_it() {
+    let mut desk = Desk::new();
+    desk.waits("a");
+    desk.hear(1, QUEUED, None);
+    let question = desk.question(1);
+    desk.pass(Duration::from_secs(1));
+    desk.deliver(1, "a", Generation(1));
+    desk.answer(question, reading(QUEUED, None));
+    assert!(desk.job(1).open_offer().is_some());
+}
+
+#[test]
+fn a_finding_in_progress_records_the_execution() {
+    let mut desk = Desk::new();
+    desk.delivered(1, "a");
+    let acts = desk.find(1, reading(RUNS, Some("a")));
+    assert_eq!(told_to(&acts, "a"), [&executes("a", 1)]);
+    assert_eq!(desk.job(1).state(), JobState::Running);
+}
+
+#[test]
+fn a_finding_completed_buries_the_job() {
+    let mut desk = Desk::new();
+    desk.delivered(1, "a");
+    let acts = desk.find(1, reading(OVER, Some("a")));
+    assert!(desk.buried.contains_key(&id(1)));
+    assert!(matches!(
+        told_to(&acts, "a")[..],
+        [Act::ShowExecution { .. }, Act::ShowJobOver { over, .. }] if over.names_us
+    ));
+}
+
+#[test]
+fn a_job_the_forge_took_back_from_a_runner_wants_one_again() {
+    let mut desk = Desk::new();
+    desk.delivered(1, "a");
+    desk.hear(1, RUNS, Some("a"));
+    // The forge's reads lag behind its notices by seconds.
+    desk.find(1, reading(QUEUED, None));
+    assert_eq!(desk.job(1).state(), JobState::Running);
+    desk.news("a", News::Ended);
+    let acts = desk.find(1, reading(QUEUED, None));
+    assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Requeued)]);
+    assert_eq!(desk.job(1).state(), JobState::Queued);
+    assert_eq!(desk.job(1).generation, Generation(2));
+    assert_eq!(desk.demand().queued, 1);
+    // A late notice of the old execution is believed, and asked about at once.
+    let acts = desk.hear(1, RUNS, Some("a"));
+    assert_eq!(asks(&acts), [1]);
+}
+
+#[test]
+fn a_queued_job_of_a_finished_run_is_closed() {
+    let mut desk = Desk::new();
+    desk.delivered(1, "a");
+    let seen = Sighting::Seen(JobReading { fact: QUEUED, runner: None, run_over: true });
+    let acts = desk.find(1, seen);
+    assert_eq!(desk.job(1).closed, Some(Closure::RunOver));
+    assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::JobOver)]);
+    assert!(desk.buried.is_empty(), "only a forge's `completed` makes a tombstone");
+}
+
+#[test]
+fn two_misses_close_a_job_whose_neighbours_answer() {
+    let mut desk = Desk::new();
+    desk.hear(1, QUEUED, None);
+    desk.hear(2, QUEUED, None);
+    desk.find(1, Sighting::Absent);
+    desk.pass(Duration::from_mins(1));
+    desk.find(2, reading(QUEUED, None));
+    desk.find(1, Sighting::Absent);
+    assert_eq!(desk.job(1).closed, Some(Closure::NotFound));
+    assert_eq!(desk.job(2).closed, None);
+}
+
+#[test]
+fn a_repository_that_is_out_of_sight_closes_nothing() {
+    let mut desk = Desk::new();
+    for job in [1, 2] {
+        desk.hear(job, QUEUED, None);
+        desk.find(job, reading(QUEUED, None));
+    }
+    for _ in 0..5 {
+        desk.pass(Duration::from_mins(1));
+        for job in [1, 2] {
+            desk.find(job, Sighting::Absent);
+        }
+    }
+    assert_eq!(desk.job(1).closed, None);
+    assert_eq!(desk.job(2).closed, None);
+}
+
+#[test]
+fn one_miss_between_answers_is_forgotten() {
+    let mut desk = Desk::new();
+    desk.hear(1, QUEUED, None);
+    for _ in 0..5 {
+        desk.find(1, Sighting::Absent);
+        desk.find(1, reading(QUEUED, None));
+    }
+    assert_eq!(desk.job(1).closed, None);
+}
+
+#[test]
+fn a_failed_look_changes_nothing() {
+    let mut desk = Desk::new();
+    desk.delivered(1, "a");
+    let before = desk.job(1).clone();
+    assert_eq!(desk.find(1, Sighting::Unknown("502".into())), []);
+    assert_eq!(*desk.job(1), before);
+}
+
+#[test]
+fn the_same_answer_again_is_counted_and_not_written_again() {
+    let mut desk = Desk::new();
+    desk.hear(1, QUEUED, None);
+    let before = desk.events.len();
+    for _ in 0..3 {
+        desk.find(1, reading(QUEUED, None));
+    }
+    assert_eq!(desk.events.len(), before + 1);
+    assert_eq!(desk.events.values().next_back().unwrap().count, 3);
+}

@@ -1,0 +1,321 @@
+//! The ledger at a desk: inputs in, changes saved and checked after each.
+
+pub(crate) mod doubles;
+mod explaining;
+mod facts;
+mod findings;
+mod offers;
+mod property;
+mod restarts;
+mod shell;
+mod standing;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::change::{Act, Change};
+use super::index::Index;
+use super::ledger::Ledger;
+use super::{Finding, InstanceNews, News};
+use crate::model::{
+    Binding, Conclusion, Event, Generation, InstanceId, Job, JobFact, JobId, JobNotice,
+    JobReading, MachineSpec, Offer, OfferEnd, OfferStage, Place, Policy, PoolId, PoolSpec,
+    Sighting, Subject, Timestamp, What, after,
+};
+use crate::pool::Demand;
+use crate::settings::{RequeueSettings, Settings};
+
+pub(crate) fn place() -> Place {
+    Place { owner: "acme".into(), repository: "web".into(), enterprise: None }
+}
+
+pub(crate) fn pool(id: &str, labels: &[&str]) -> PoolSpec {
+    PoolSpec {
+        id: id.into(),
+        forge: "github".into(),
+        scope: "acme".parse().unwrap(),
+        provider: "k8s".into(),
+        binding: Binding::Late,
+        labels: labels.iter().collect(),
+        accept_unlabelled: false,
+        runner_group: "Default".into(),
+        min_idle: 0,
+        max: 10,
+        machine: MachineSpec::default(),
+        revision: "1".into(),
+        prefix: id.into(),
+        policy: Policy::default(),
+    }
+}
+
+pub(crate) fn id(number: u64) -> JobId {
+    JobId { forge: "github".into(), number }
+}
+
+pub(crate) fn settings() -> RequeueSettings {
+    Settings::default().requeue
+}
+
+pub(crate) const T0: Timestamp = Timestamp::UNIX_EPOCH;
+
+pub(crate) fn notice(job: u64, fact: JobFact, runner: Option<&str>) -> JobNotice {
+    JobNotice {
+        id: id(job),
+        place: place(),
+        run: 1,
+        name: "build".into(),
+        url: String::new(),
+        labels: ["linux"].iter().collect(),
+        fact,
+        runner: runner.map(Into::into),
+        queued_at: T0,
+        delivery: None,
+    }
+}
+
+pub(crate) const QUEUED: JobFact = JobFact::Queued;
+pub(crate) const RUNS: JobFact = JobFact::InProgress;
+pub(crate) const OVER: JobFact = JobFact::Completed(Conclusion::Success);
+
+/// Holds a ledger and what a store would hold of it.
+pub(crate) struct Desk {
+    pub(crate) ledger: Ledger,
+    pub(crate) now: Timestamp,
+    pub(crate) rows: BTreeMap<JobId, Job>,
+    pub(crate) buried: BTreeMap<JobId, Timestamp>,
+    pub(crate) events: BTreeMap<(Subject, u32), Event>,
+    pub(crate) pools: Vec<Arc<PoolSpec>>,
+}
+
+impl Desk {
+    /// Opens a desk with one late-bound pool, `linux`.
+    pub(crate) fn new() -> Self {
+        Self::with(vec![pool("linux", &["linux"])])
+    }
+
+    pub(crate) fn with(pools: Vec<PoolSpec>) -> Self {
+        let mut desk = Self {
+            ledger: Ledger::restore(settings(), vec![], vec![], vec![], T0),
+            now: T0,
+            rows: BTreeMap::new(),
+            buried: BTreeMap::new(),
+            events: BTreeMap::new(),
+            pools: pools.into_iter().map(Arc::new).collect(),
+        };
+        desk.know_pools();
+        desk
+    }
+
+    pub(crate) fn know_pools(&mut self) -> Vec<Act> {
+        let change = self.ledger.pools_changed(self.pools.clone(), self.now);
+        self.save(change)
+    }
+
+    /// Forgets all but the rows, as a crash does.
+    pub(crate) fn restart(&mut self) {
+        let rows = || self.rows.values().cloned();
+        let open = rows().filter(Job::is_live).collect();
+        let closed = rows().filter(|job| job.closed.is_some()).collect();
+        let buried = self.buried.clone().into_iter().collect();
+        self.ledger = Ledger::restore(settings(), open, closed, buried, self.now);
+    }
+
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.now = after(self.now, time);
+    }
+
+    pub(crate) fn hear(&mut self, job: u64, fact: JobFact, runner: Option<&str>) -> Vec<Act> {
+        let change = self.ledger.notice(notice(job, fact, runner), self.now);
+        self.save(change)
+    }
+
+    pub(crate) fn news(&mut self, instance: &str, what: News) -> Vec<Act> {
+        let news = InstanceNews { id: instance.into(), pool: "linux".into(), what };
+        let change = self.ledger.news(news, self.now);
+        self.save(change)
+    }
+
+    /// Lets an instance appear and wait for an offer.
+    pub(crate) fn waits(&mut self, instance: &str) -> Vec<Act> {
+        self.news(instance, News::Answers(vec![instance.into()]));
+        self.news(instance, News::Offerable)
+    }
+
+    /// Brings a job to an instance, delivered.
+    pub(crate) fn delivered(&mut self, job: u64, instance: &str) -> Generation {
+        self.waits(instance);
+        self.hear(job, QUEUED, None);
+        let generation = self.job(job).generation;
+        assert!(self.deliver(job, instance, generation));
+        generation
+    }
+
+    pub(crate) fn deliver(&mut self, job: u64, instance: &str, generation: Generation) -> bool {
+        let (change, allowed) =
+            self.ledger.deliver(&id(job), &instance.into(), generation, self.now);
+        self.save(change);
+        allowed
+    }
+
+    pub(crate) fn tick(&mut self) -> Vec<Act> {
+        let change = self.ledger.tick(self.now);
+        self.save(change)
+    }
+
+    /// Puts a question to the forge now, to be answered later.
+    pub(crate) fn question(&self, job: u64) -> Finding {
+        let row = self.job(job);
+        Finding {
+            job: id(job),
+            instance: row.holder().cloned(),
+            generation: row.generation,
+            begun: self.now,
+            seen: Sighting::Unknown("not asked yet".into()),
+        }
+    }
+
+    pub(crate) fn answer(&mut self, question: Finding, seen: Sighting<JobReading>) -> Vec<Act> {
+        let change = self.ledger.finding(Finding { seen, ..question }, self.now);
+        self.save(change)
+    }
+
+    /// Asks and answers at once.
+    pub(crate) fn find(&mut self, job: u64, seen: Sighting<JobReading>) -> Vec<Act> {
+        let question = self.question(job);
+        self.answer(question, seen)
+    }
+
+    pub(crate) fn job(&self, job: u64) -> &Job {
+        self.rows.get(&id(job)).expect("the job has a row")
+    }
+
+    pub(crate) fn demand(&self) -> Demand {
+        self.ledger.demand(&"linux".into())
+    }
+
+    pub(crate) fn said(&self, job: u64) -> Vec<What> {
+        let timeline = self.events.range((Subject::Job(id(job)), 0)..);
+        timeline
+            .take_while(|((subject, _), _)| *subject == Subject::Job(id(job)))
+            .map(|(_, event)| event.what.clone())
+            .collect()
+    }
+
+    /// Saves a change as a store would, and checks everything that must always hold.
+    pub(crate) fn save(&mut self, change: Change) -> Vec<Act> {
+        for (id, job) in &change.save.jobs {
+            if let Some(before) = self.rows.get(id) {
+                check_step(before, job);
+            }
+            self.rows.insert(id.clone(), job.clone());
+        }
+        self.buried.extend(change.save.tombstones);
+        if let Some(before) = change.save.forget_before {
+            self.buried.retain(|_, at| *at >= before);
+        }
+        self.events.extend(change.save.events);
+        self.check(&change.acts);
+        change.acts
+    }
+
+    fn check(&self, acts: &[Act]) {
+        let mut recount = Index::default();
+        let mut promised: BTreeMap<&InstanceId, &JobId> = BTreeMap::new();
+        for (id, open) in &self.ledger.open {
+            recount.add(open);
+            assert_eq!(self.rows.get(id), Some(&open.job), "memory is not what was saved");
+            assert!(!self.buried.contains_key(id), "{id} is open after its end");
+            assert!(open.job.is_live(), "{id} is open and not live");
+            if let Some(offer) = open.job.open_offer() {
+                let other = promised.insert(&offer.instance, id);
+                assert_eq!(other, None, "{} is promised twice", offer.instance);
+                assert_eq!(offer.generation, open.job.generation);
+                assert_eq!(open.job.execution, None, "{id} runs and is promised");
+            }
+        }
+        assert_eq!(self.ledger.index, recount, "the index drifted");
+        assert!(self.ledger.tombstones.jobs().eq(self.buried.keys()));
+        for act in acts {
+            if let Act::Offer { instance, job, generation, .. } = act {
+                let offer = self.rows[job].open_offer().expect("only a saved offer is told");
+                assert_eq!((&offer.instance, offer.generation), (instance, *generation));
+            }
+        }
+        if self.ledger.early.is_none() {
+            self.check_demand();
+        }
+    }
+
+    fn check_demand(&self) {
+        for pool in &self.pools {
+            let waiting = |held: bool| {
+                self.ledger.open.values().filter(move |open| {
+                    let job = &open.job;
+                    job.fact == QUEUED
+                        && job.holder().is_none()
+                        && job.pool.as_ref() == Some(&pool.id)
+                        && open.held == held
+                })
+            };
+            let queued = u32::try_from(waiting(false).count()).unwrap();
+            let blocked = waiting(true).next().is_some();
+            let oldest =
+                waiting(true).chain(waiting(false)).map(|open| open.job.queued_at).min();
+            let demand = Demand { queued, blocked, oldest };
+            assert_eq!(self.ledger.told.get(&pool.id), Some(&demand), "{} is misled", pool.id);
+        }
+    }
+}
+
+/// Checks what no single save may do to a job.
+fn check_step(before: &Job, job: &Job) {
+    assert!(job.generation >= before.generation, "the generation of {} sank", job.id);
+    assert!(!before.fact.is_over() || job.fact.is_over(), "{} was resurrected", job.id);
+    assert!(job.events >= before.events);
+    if before.open_offer().is_some_and(|offer| offer.stage == OfferStage::Delivered)
+        && let Offer::Ended { why, .. } = job.offer
+    {
+        let forbidden = [OfferEnd::Lapsed, OfferEnd::Refused, OfferEnd::InstanceEnded];
+        assert!(!forbidden.contains(&why), "a delivered offer ended as {why:?}");
+    }
+}
+
+pub(crate) fn reading(fact: JobFact, runner: Option<&str>) -> Sighting<JobReading> {
+    Sighting::Seen(JobReading { fact, runner: runner.map(Into::into), run_over: false })
+}
+
+/// Returns what an instance was told, in order.
+pub(super) fn told_to<'a>(acts: &'a [Act], who: &str) -> Vec<&'a Act> {
+    let is_for = |act: &&Act| match act {
+        Act::Offer { instance, .. }
+        | Act::EndOffer { instance, .. }
+        | Act::ShowExecution { instance, .. }
+        | Act::ShowJobOver { instance, .. } => instance.as_str() == who,
+        Act::Demand { .. } | Act::AskForge(_) | Act::Announce(_) => false,
+    };
+    acts.iter().filter(is_for).collect()
+}
+
+pub(super) fn ended(who: &str, job: u64, generation: u64, why: OfferEnd) -> Act {
+    Act::EndOffer { instance: who.into(), job: id(job), generation: Generation(generation), why }
+}
+
+pub(super) fn executes(who: &str, job: u64) -> Act {
+    Act::ShowExecution { instance: who.into(), job: id(job) }
+}
+
+pub(super) fn offered(who: &str, job: u64, generation: u64) -> Act {
+    let (instance, generation) = (who.into(), Generation(generation));
+    Act::Offer { instance, job: id(job), generation, delivered: false }
+}
+
+pub(super) fn asks(acts: &[Act]) -> Vec<u64> {
+    acts.iter()
+        .filter_map(|act| if let Act::AskForge(job) = act { Some(job.number) } else { None })
+        .collect()
+}
+
+pub(super) fn linux() -> PoolId {
+    "linux".into()
+}

@@ -1,0 +1,305 @@
+//! From what was found to why it died.
+//!
+//! The order is the order of trust. A machine that never came to be has no exit. The word of
+//! the machine's keeper (evicted, preempted, host lost) explains any exit code below it. Then
+//! the exit itself; then the silence of a machine that is gone; and where a machine was
+//! removed before it ended, the warrant.
+//!
+//! An exit of 0 proves nothing: the agent's own script turns most failures into it. It is
+//! `clean` only together with a job that ran here and that the forge calls over.
+
+mod exit;
+
+use exit::by_exit;
+
+use super::{
+    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStanding, Verdict, VerdictClass,
+    WarrantKind,
+};
+
+/// Says why an instance ended. Total: every finding has a verdict, and missing information
+/// is never `clean`.
+pub fn judge(findings: &Findings<'_>) -> Verdict {
+    let exit = findings.exit().unwrap_or_default();
+    let mut ruling = not_created(findings)
+        .or_else(|| by_machine(findings, &exit))
+        .or_else(|| by_exit(findings, &exit))
+        .unwrap_or_else(|| by_silence(findings));
+    ruling.evidence.extend(told(findings, &exit));
+    Verdict {
+        class: ruling.class,
+        fault: ruling.fault.unwrap_or_else(|| ruling.class.usual_fault()),
+        confidence: ruling.confidence,
+        evidence: ruling.evidence,
+        advice: ruling
+            .advice
+            .unwrap_or_else(|| ruling.class.usual_advice())
+            .into(),
+    }
+}
+
+/// Returns whether the end of the log is wanted: for every end that is not plainly normal.
+///
+/// Asked before the verdict is known. Without a warrant somebody else is taking the machine.
+pub fn needs_tail(end: Option<&End>, warrant: Option<WarrantKind>, job: &JobStanding) -> bool {
+    match (end, warrant) {
+        (Some(End::NotCreated { .. }), _)
+        | (None, Some(WarrantKind::Idle | WarrantKind::Served)) => false,
+        (Some(End::Exited(exit)), _) => {
+            !is_plain_zero(exit) || !matches!(job, JobStanding::Over(_))
+        }
+        (Some(End::Gone { .. }), _)
+        | (
+            None,
+            None
+            | Some(
+                WarrantKind::OwnEnd
+                | WarrantKind::NeverBegan
+                | WarrantKind::Zombie
+                | WarrantKind::Operator,
+            ),
+        ) => true,
+    }
+}
+
+impl Findings<'_> {
+    /// Returns the exit as one story: the owner's own sighting, or else what the remains tell.
+    ///
+    /// Code and reason are never mixed from two looks: a real 137 beside another look's
+    /// `ContainerStatusUnknown` would be a third story that nobody saw.
+    pub fn exit(&self) -> Option<ExitFacts> {
+        let seen = match self.end {
+            Some(End::Exited(facts)) => Some(facts),
+            Some(End::Gone { .. } | End::NotCreated { .. }) | None => None,
+        };
+        let left = self.remains.exit.as_ref();
+        let first = match (seen, left) {
+            (Some(seen), Some(left)) if !tells(seen) && tells(left) => left,
+            (Some(facts), _) | (None, Some(facts)) => facts,
+            (None, None) => return None,
+        };
+        let word = |facts: Option<&ExitFacts>| facts.and_then(|facts| facts.machine_reason.clone());
+        let machine_reason = first
+            .machine_reason
+            .clone()
+            .or_else(|| word(seen))
+            .or_else(|| word(left));
+        Some(ExitFacts {
+            machine_reason,
+            ..first.clone()
+        })
+    }
+}
+
+/// Returns the signal that ended the process; runtimes leave the field empty and add 128.
+pub fn signal_of(exit: &ExitFacts) -> Option<i32> {
+    exit.signal.filter(|signal| *signal > 0).or_else(|| {
+        exit.code
+            .and_then(|code| code.checked_sub(128))
+            .filter(|signal| (1..=64).contains(signal))
+    })
+}
+
+/// A verdict in the making; fault and advice are the class's own unless said otherwise.
+struct Ruling {
+    class: VerdictClass,
+    confidence: Confidence,
+    evidence: Vec<String>,
+    fault: Option<Fault>,
+    advice: Option<&'static str>,
+}
+
+fn rule(class: VerdictClass, confidence: Confidence, because: impl Into<String>) -> Ruling {
+    Ruling {
+        class,
+        confidence,
+        evidence: vec![because.into()],
+        fault: None,
+        advice: None,
+    }
+}
+
+impl Ruling {
+    fn fault(self, fault: Fault) -> Self {
+        Self {
+            fault: Some(fault),
+            ..self
+        }
+    }
+
+    fn advice(self, advice: &'static str) -> Self {
+        Self {
+            advice: Some(advice),
+            ..self
+        }
+    }
+}
+
+fn not_created(findings: &Findings<'_>) -> Option<Ruling> {
+    match findings.end {
+        Some(End::NotCreated { why }) => Some(rule(
+            VerdictClass::CreateFailed,
+            Confidence::High,
+            format!("no machine: {why}"),
+        )),
+        Some(End::Exited(_) | End::Gone { .. }) | None => None,
+    }
+}
+
+/// Judges by the keeper's word. What it says of an end counts wherever a machine is over;
+/// what it says of waiting counts only for a machine that never came up.
+fn by_machine(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
+    use VerdictClass::{Deadline, Evicted, ImagePull, NodeLost, OutdatedRunner, Preempted};
+    let word = exit.machine_reason.as_deref()?;
+    let (class, of_waiting) = match word {
+        "Evicted"
+        | "EvictionByEvictionAPI"
+        | "DeletionByTaintManager"
+        | "TerminationByKubelet"
+        | "NodeShutdown"
+        | "Shutdown" => (Evicted, false),
+        "Preempting" | "Preempted" | "PreemptionByScheduler" | "PreemptionByKubeScheduler" => {
+            (Preempted, false)
+        }
+        "DeadlineExceeded" => (Deadline, false),
+        "NodeLost" | "DeletionByPodGC" => (NodeLost, false),
+        "RunnerVersionTooOld" => (OutdatedRunner, false),
+        "ErrImagePull"
+        | "ImagePullBackOff"
+        | "InvalidImageName"
+        | "ErrImageNeverPull"
+        | "ImageInspectError"
+        | "RegistryUnavailable" => (ImagePull, true),
+        "Unschedulable" | "SchedulerError" | "NodeAffinity" | "UnexpectedAdmissionError" => {
+            (VerdictClass::Unschedulable, true)
+        }
+        full if full.starts_with("OutOf") => (VerdictClass::Unschedulable, true),
+        _ => return None,
+    };
+    let counts = if of_waiting {
+        let ended = matches!(findings.end, Some(End::Exited(_)));
+        ended || findings.warrant == WarrantKind::NeverBegan
+    } else {
+        // A node that is merely lost is doubt: its machine may work on, so it ends nothing.
+        findings.end.is_some() || matches!(class, Evicted | Preempted | Deadline)
+    };
+    counts.then(|| {
+        rule(
+            class,
+            Confidence::High,
+            format!("the provider says `{word}`"),
+        )
+    })
+}
+
+/// Judges a machine whose exit told nothing, or that was removed before it had one.
+fn by_silence(findings: &Findings<'_>) -> Ruling {
+    match (findings.end, findings.warrant) {
+        (
+            Some(End::Gone {
+                deleted_externally: true,
+            }),
+            _,
+        ) => rule(
+            VerdictClass::DeletedExternally,
+            Confidence::High,
+            "somebody else was seen deleting the machine",
+        ),
+        (
+            Some(End::Gone {
+                deleted_externally: false,
+            }),
+            _,
+        ) => rule(
+            VerdictClass::Vanished,
+            Confidence::Low,
+            "two direct reads found nothing where the machine had been",
+        ),
+        (Some(End::Exited(_) | End::NotCreated { .. }), _) => rule(
+            VerdictClass::Unreported,
+            Confidence::Low,
+            "the machine is over and nothing tells how its runner ended",
+        ),
+        (None, WarrantKind::OwnEnd) => rule(
+            VerdictClass::Unknown,
+            Confidence::Low,
+            "an end was claimed and nothing shows it",
+        ),
+        (None, WarrantKind::NeverBegan) => rule(
+            VerdictClass::BootFailed,
+            Confidence::High,
+            "its runner never started within the boot deadline",
+        ),
+        (None, WarrantKind::Idle) => rule(
+            VerdictClass::Removed,
+            Confidence::High,
+            "removed while free: deregistered, held and looked at",
+        ),
+        (None, WarrantKind::Served) => rule(
+            VerdictClass::Removed,
+            Confidence::High,
+            "removed after its one job was over and its registration gone",
+        ),
+        (None, WarrantKind::Zombie) => rule(
+            VerdictClass::Zombie,
+            Confidence::High,
+            "its job was long over, its registration gone, and nothing lived there",
+        ),
+        (None, WarrantKind::Operator) => rule(
+            VerdictClass::Forced,
+            Confidence::High,
+            "an operator forced it",
+        ),
+    }
+}
+
+/// Returns what was told, in words, so that a person can judge the verdict.
+fn told(findings: &Findings<'_>, exit: &ExitFacts) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(code) = exit.code {
+        words.push(format!("exit code {code}"));
+    }
+    if let Some(signal) = signal_of(exit) {
+        words.push(format!("signal {signal}"));
+    }
+    if let Some(reason) = &exit.reason {
+        words.push(format!("the runtime said `{reason}`"));
+    }
+    if let Some(reason) = &exit.machine_reason {
+        words.push(format!("the machine's keeper said `{reason}`"));
+    }
+    if findings.end.is_some() && !tells(exit) && exit.machine_reason.is_none() {
+        words.push("no exit code could be had".into());
+    }
+    words.push(
+        match &findings.job {
+            JobStanding::None => "no job is known to have run here",
+            JobStanding::Running => "its job was in progress by all we knew",
+            JobStanding::Over(Some(Conclusion::Cancelled)) => "its job was cancelled",
+            JobStanding::Over(_) => "its job was over",
+            JobStanding::Unknown => "the forge could not be asked about its job",
+        }
+        .into(),
+    );
+    if !findings.was_ready {
+        words.push("its runner was never seen ready".into());
+    }
+    words
+}
+
+/// Returns whether an exit says anything about how the process ended.
+fn tells(exit: &ExitFacts) -> bool {
+    exit.code.is_some() || exit.signal.is_some() || exit.reason.is_some() || exit.part.is_some()
+}
+
+/// Returns whether it is an exit of 0 that nothing else speaks against.
+fn is_plain_zero(exit: &ExitFacts) -> bool {
+    exit.code == Some(0)
+        && signal_of(exit).is_none()
+        && exit.machine_reason.is_none()
+        && exit.part.as_deref().is_none_or(|part| part == "runner")
+        && matches!(exit.reason.as_deref(), None | Some("" | "Completed"))
+}
+
+#[cfg(test)]
+mod tests;

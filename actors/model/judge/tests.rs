@@ -1,0 +1,434 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{Remains, Tail};
+
+fn exited(code: i32, reason: &str) -> End {
+    End::Exited(ExitFacts {
+        code: Some(code),
+        reason: Some(reason.into()),
+        ..Default::default()
+    })
+}
+
+fn kept(word: &str) -> End {
+    End::Exited(ExitFacts {
+        machine_reason: Some(word.into()),
+        ..Default::default()
+    })
+}
+
+fn over() -> JobStanding {
+    JobStanding::Over(Some(Conclusion::Success))
+}
+
+fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStanding) -> Verdict {
+    let remains = Remains {
+        exit: None,
+        tail: Tail::NotNeeded,
+    };
+    judge(&Findings {
+        end,
+        warrant,
+        remains: &remains,
+        job,
+        was_ready: true,
+    })
+}
+
+fn class_of(end: &End, job: JobStanding) -> VerdictClass {
+    verdict_of(Some(end), WarrantKind::OwnEnd, job).class
+}
+
+#[test]
+fn every_exit_has_the_class_of_the_table() {
+    use JobStanding::{None as Jobless, Running, Unknown as Unasked};
+    use VerdictClass as V;
+    let signalled = End::Exited(ExitFacts {
+        signal: Some(11),
+        ..Default::default()
+    });
+    let poller = End::Exited(ExitFacts {
+        code: Some(1),
+        reason: Some("Error".into()),
+        part: Some("poller".into()),
+        ..Default::default()
+    });
+    let silent = End::Exited(ExitFacts::default());
+    let nothing_made = End::NotCreated {
+        why: "quota".into(),
+    };
+    let taken = End::Gone {
+        deleted_externally: true,
+    };
+    let gone = End::Gone {
+        deleted_externally: false,
+    };
+    let table = [
+        (exited(0, "Completed"), over(), V::Clean),
+        (
+            exited(0, "Completed"),
+            JobStanding::Over(Some(Conclusion::Failure)),
+            V::Clean,
+        ),
+        (exited(0, ""), JobStanding::Over(None), V::Clean),
+        (exited(0, "Completed"), Jobless, V::Wasted),
+        (exited(0, "Completed"), Running, V::HandshakeLost),
+        (exited(0, "Completed"), Unasked, V::Unknown),
+        (exited(0, "TartRunExited"), over(), V::Unreported),
+        (exited(1, "TartRunFailed"), Running, V::RunnerError),
+        (exited(1, "Error"), Running, V::RunnerError),
+        (exited(2, "Error"), Jobless, V::RunnerError),
+        (exited(5, "Error"), Jobless, V::RunnerError),
+        (exited(7, "Error"), Jobless, V::OutdatedRunner),
+        (exited(127, "StartError"), Jobless, V::RunnerError),
+        (exited(255, "Error"), Jobless, V::RunnerError),
+        (exited(-1, "Error"), Jobless, V::RunnerError),
+        (exited(i32::MIN, "Error"), Jobless, V::RunnerError),
+        (exited(134, "Error"), Running, V::Aborted),
+        (exited(137, "OOMKilled"), Running, V::HostOom),
+        (exited(1, "OOMKilled"), Running, V::HostOom),
+        (exited(137, "Error"), Running, V::GuestKilled),
+        (exited(137, "ContainerStatusUnknown"), over(), V::Unknown),
+        (exited(0, "ContainerStatusUnknown"), over(), V::Unknown),
+        (exited(139, "Error"), Running, V::Crashed),
+        (exited(136, "Error"), Running, V::Crashed),
+        (exited(143, "Error"), Running, V::Terminated),
+        (signalled, Running, V::Crashed),
+        (poller, Jobless, V::BootFailed),
+        (silent, Running, V::Unreported),
+        (nothing_made, Jobless, V::CreateFailed),
+        (taken, Running, V::DeletedExternally),
+        (gone.clone(), Running, V::Vanished),
+        (gone, over(), V::Vanished),
+        (kept("Evicted"), Running, V::Evicted),
+        (kept("Preempting"), Running, V::Preempted),
+        (kept("Preempted"), Running, V::Preempted),
+        (kept("DeadlineExceeded"), Running, V::Deadline),
+        (kept("NodeLost"), Running, V::NodeLost),
+        (kept("ErrImagePull"), Jobless, V::ImagePull),
+        (kept("ImagePullBackOff"), Jobless, V::ImagePull),
+        (kept("InvalidImageName"), Jobless, V::ImagePull),
+        (kept("Unschedulable"), Jobless, V::Unschedulable),
+        (kept("OutOfmemory"), Jobless, V::Unschedulable),
+        (kept("SomethingNew"), Running, V::Unreported),
+    ];
+    for (end, job, expected) in table {
+        let verdict = verdict_of(Some(&end), WarrantKind::OwnEnd, job.clone());
+        assert_eq!(verdict.class, expected, "{end:?} with {job:?}: {verdict:?}");
+    }
+}
+
+#[test]
+fn a_machine_removed_before_it_ended_has_the_class_of_its_warrant() {
+    for (warrant, expected) in [
+        (WarrantKind::NeverBegan, VerdictClass::BootFailed),
+        (WarrantKind::Idle, VerdictClass::Removed),
+        (WarrantKind::Served, VerdictClass::Removed),
+        (WarrantKind::Zombie, VerdictClass::Zombie),
+        (WarrantKind::Operator, VerdictClass::Forced),
+        (WarrantKind::OwnEnd, VerdictClass::Unknown),
+    ] {
+        assert_eq!(
+            verdict_of(None, warrant, over()).class,
+            expected,
+            "{warrant}"
+        );
+    }
+}
+
+#[test]
+fn the_keepers_word_beats_any_exit_code() {
+    for code in [0, 1, 137, 143] {
+        let end = End::Exited(ExitFacts {
+            code: Some(code),
+            reason: Some("Error".into()),
+            machine_reason: Some("Evicted".into()),
+            ..Default::default()
+        });
+        assert_eq!(class_of(&end, JobStanding::Running), VerdictClass::Evicted);
+    }
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
+    let waiting = |word: &str| Remains {
+        exit: Some(ExitFacts {
+            machine_reason: Some(word.into()),
+            ..Default::default()
+        }),
+        tail: Tail::NotNeeded,
+    };
+    let judged = |remains: &Remains, warrant| {
+        let job = JobStanding::None;
+        judge(&Findings {
+            end: None,
+            warrant,
+            remains,
+            job,
+            was_ready: false,
+        })
+        .class
+    };
+    let image = waiting("ImagePullBackOff");
+    assert_eq!(
+        judged(&image, WarrantKind::NeverBegan),
+        VerdictClass::ImagePull
+    );
+    assert_eq!(judged(&image, WarrantKind::Operator), VerdictClass::Forced);
+    assert_eq!(judged(&image, WarrantKind::Idle), VerdictClass::Removed);
+    // A lost node is doubt, so it is not why an operator's machine went.
+    assert_eq!(
+        judged(&waiting("NodeLost"), WarrantKind::Operator),
+        VerdictClass::Forced
+    );
+    assert_eq!(
+        judged(&waiting("Evicted"), WarrantKind::Idle),
+        VerdictClass::Evicted
+    );
+}
+
+#[test]
+fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
+    let judged = |code, warrant, job| {
+        let exit = ExitFacts {
+            code: Some(code),
+            ..Default::default()
+        };
+        let remains = Remains {
+            exit: Some(exit),
+            tail: Tail::NotNeeded,
+        };
+        judge(&Findings {
+            end: None,
+            warrant,
+            remains: &remains,
+            job,
+            was_ready: true,
+        })
+        .class
+    };
+    assert_eq!(judged(0, WarrantKind::Served, over()), VerdictClass::Clean);
+    assert_eq!(
+        judged(137, WarrantKind::Operator, JobStanding::Running),
+        VerdictClass::GuestKilled
+    );
+    assert_eq!(
+        judged(1, WarrantKind::Idle, JobStanding::None),
+        VerdictClass::RunnerError
+    );
+    // A runner whose registration we removed leaves with 0: that is our doing.
+    assert_eq!(
+        judged(0, WarrantKind::Idle, JobStanding::None),
+        VerdictClass::Removed
+    );
+    assert_eq!(
+        judged(0, WarrantKind::Operator, JobStanding::Running),
+        VerdictClass::Forced
+    );
+}
+
+#[test]
+fn code_and_reason_are_never_mixed_from_two_looks() {
+    let end = exited(137, "Error");
+    let invented = ExitFacts {
+        code: Some(137),
+        reason: Some("ContainerStatusUnknown".into()),
+        machine_reason: Some("NodeLost".into()),
+        ..Default::default()
+    };
+    let remains = Remains {
+        exit: Some(invented),
+        tail: Tail::NotNeeded,
+    };
+    let findings = Findings {
+        end: Some(&end),
+        warrant: WarrantKind::OwnEnd,
+        remains: &remains,
+        job: JobStanding::Running,
+        was_ready: true,
+    };
+    let exit = findings.exit().unwrap();
+    assert_eq!(exit.reason.as_deref(), Some("Error"));
+    assert_eq!(exit.machine_reason.as_deref(), Some("NodeLost"));
+}
+
+#[test]
+fn a_verdict_shows_what_it_rests_on() {
+    let end = exited(137, "OOMKilled");
+    let verdict = verdict_of(Some(&end), WarrantKind::OwnEnd, JobStanding::Running);
+    assert_eq!(
+        (verdict.fault, verdict.confidence),
+        (Fault::Host, Confidence::High)
+    );
+    let evidence = verdict.evidence.join("; ");
+    for part in ["exit code 137", "signal 9", "`OOMKilled`", "in progress"] {
+        assert!(evidence.contains(part), "{evidence:?} lacks {part:?}");
+    }
+    assert!(verdict.advice.contains("memory"));
+}
+
+#[test]
+fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
+    let own = Some(WarrantKind::OwnEnd);
+    let wanted = |end: &End, job: &JobStanding| needs_tail(Some(end), own, job);
+    assert!(!wanted(&exited(0, "Completed"), &over()));
+    assert!(
+        wanted(&exited(0, "Completed"), &JobStanding::None),
+        "wasted"
+    );
+    assert!(
+        wanted(&exited(0, "Completed"), &JobStanding::Running),
+        "handshake lost"
+    );
+    assert!(wanted(&exited(0, "TartRunExited"), &over()));
+    assert!(wanted(&exited(0, "OOMKilled"), &over()));
+    assert!(wanted(&exited(1, "Error"), &over()));
+    assert!(
+        wanted(&End::Exited(ExitFacts::default()), &over()),
+        "no exit known"
+    );
+    assert!(wanted(
+        &End::Gone {
+            deleted_externally: false
+        },
+        &over()
+    ));
+    assert!(!wanted(
+        &End::NotCreated {
+            why: "quota".into()
+        },
+        &JobStanding::None
+    ));
+    assert!(
+        needs_tail(None, None, &JobStanding::Running),
+        "somebody else deletes it"
+    );
+    for (warrant, expected) in [
+        (WarrantKind::Idle, false),
+        (WarrantKind::Served, false),
+        (WarrantKind::NeverBegan, true),
+        (WarrantKind::Zombie, true),
+        (WarrantKind::Operator, true),
+    ] {
+        assert_eq!(
+            needs_tail(None, Some(warrant), &JobStanding::None),
+            expected,
+            "{warrant}"
+        );
+    }
+}
+
+fn any_word() -> impl Strategy<Value = Option<String>> {
+    prop_oneof![
+        Just(None),
+        proptest::sample::select(vec![
+            "",
+            "Completed",
+            "Error",
+            "OOMKilled",
+            "ContainerStatusUnknown",
+            "TartRunExited",
+            "TartRunFailed",
+            "Evicted",
+            "NodeLost",
+            "Unschedulable",
+            "ErrImagePull",
+            "Novel",
+        ])
+        .prop_map(|word| Some(word.to_owned())),
+    ]
+}
+
+fn any_exit() -> impl Strategy<Value = ExitFacts> {
+    let code = prop_oneof![
+        Just(None),
+        Just(Some(0)),
+        (0..260).prop_map(Some),
+        any::<Option<i32>>()
+    ];
+    let part = proptest::sample::select(vec![None, Some("poller"), Some("runner"), Some("dind")]);
+    (
+        code,
+        proptest::option::of(-1..70),
+        any_word(),
+        any_word(),
+        part,
+    )
+        .prop_map(|(code, signal, reason, machine_reason, part)| ExitFacts {
+            code,
+            signal,
+            reason,
+            machine_reason,
+            part: part.map(str::to_owned),
+            ended_at: None,
+        })
+}
+
+fn any_end() -> impl Strategy<Value = Option<End>> {
+    prop_oneof![
+        Just(None),
+        any_exit().prop_map(|exit| Some(End::Exited(exit))),
+        any::<bool>().prop_map(|deleted_externally| Some(End::Gone { deleted_externally })),
+        Just(Some(End::NotCreated {
+            why: "quota".into()
+        })),
+    ]
+}
+
+fn any_standing() -> impl Strategy<Value = JobStanding> {
+    proptest::sample::select(vec![
+        JobStanding::None,
+        JobStanding::Running,
+        JobStanding::Unknown,
+        JobStanding::Over(None),
+        JobStanding::Over(Some(Conclusion::Cancelled)),
+        over(),
+    ])
+}
+
+fn any_warrant() -> impl Strategy<Value = WarrantKind> {
+    proptest::sample::select(vec![
+        WarrantKind::OwnEnd,
+        WarrantKind::NeverBegan,
+        WarrantKind::Idle,
+        WarrantKind::Served,
+        WarrantKind::Zombie,
+        WarrantKind::Operator,
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #[test]
+    fn every_finding_has_a_verdict_and_only_a_finished_job_with_exit_zero_is_clean(
+        end in any_end(),
+        left in proptest::option::of(any_exit()),
+        warrant in any_warrant(),
+        job in any_standing(),
+        was_ready in any::<bool>(),
+    ) {
+        let remains = Remains { exit: left, tail: Tail::NotNeeded };
+        let findings =
+            Findings { end: end.as_ref(), warrant, remains: &remains, job: job.clone(), was_ready };
+        let verdict = judge(&findings);
+        prop_assert!(!verdict.evidence.is_empty() && !verdict.advice.is_empty());
+        let exit = findings.exit();
+        if verdict.class == VerdictClass::Clean {
+            prop_assert!(matches!(job, JobStanding::Over(_)));
+            let exit = exit.clone().unwrap();
+            prop_assert_eq!(exit.code, Some(0));
+            prop_assert_eq!(signal_of(&exit), None);
+        }
+        if verdict.class == VerdictClass::HostOom {
+            let exit = exit.clone().unwrap();
+            prop_assert_eq!(exit.reason.as_deref(), Some("OOMKilled"));
+        }
+        // What the verdict calls abnormal, the log was wanted for, as far as it could be known.
+        if end.is_some()
+            && matches!(verdict.class, VerdictClass::Wasted | VerdictClass::HandshakeLost)
+        {
+            prop_assert!(needs_tail(end.as_ref(), Some(warrant), &job));
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! The supervisor with instances that do nothing but take letters.
+
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use super::*;
+use crate::mail::Inlet;
+use crate::pool::fixtures::{Ground, a_moment, controller, machine, perform, report, row, spec};
+use crate::registry::{Entry, Registry};
+
+/// Plays the instances, and hears what the pool says to others.
+#[derive(Default)]
+struct Stage {
+    ground: Arc<Ground>,
+    births: Mutex<Vec<(InstanceId, &'static str)>>,
+    entries: Mutex<BTreeMap<InstanceId, Entry>>,
+    letters: Mutex<Vec<(InstanceId, ToInstance)>>,
+    to_fleet: Mutex<Vec<ToFleet>>,
+    to_ledger: Mutex<Vec<Accepts>>,
+}
+
+impl Stage {
+    fn hire(self: &Arc<Self>, birth: Birth, links: &Links) -> Result<Child, Taken> {
+        let (id, how) = match birth {
+            Birth::New(id) => (id, "new"),
+            Birth::Row(row) => (row.id, "row"),
+            Birth::Adopted(id, _) => (id, "adopted"),
+        };
+        let inlet = {
+            let (stage, id) = (Arc::clone(self), id.clone());
+            Inlet::new(move |letter| {
+                stage.letters.lock().unwrap().push((id.clone(), letter));
+                Ok(())
+            })
+        };
+        let entry = links.base.registry.claim(id.clone(), inlet.clone())?;
+        self.entries.lock().unwrap().insert(id.clone(), entry);
+        self.births.lock().unwrap().push((id.clone(), how));
+        let leash = {
+            let inlet = inlet.clone();
+            Leash::new(move || {
+                let _ = inlet.tell(ToInstance::Halt);
+            })
+        };
+        Ok(Child { inlet, leash })
+    }
+
+    fn births(&self) -> Vec<(String, &'static str)> {
+        self.births.lock().unwrap().iter().map(|(id, how)| (id.to_string(), *how)).collect()
+    }
+
+    fn made(&self) -> Vec<InstanceId> {
+        let births = self.births.lock().unwrap();
+        births.iter().filter(|(_, how)| *how == "new").map(|(id, _)| id.clone()).collect()
+    }
+
+    fn count(&self, of: impl Fn(&ToInstance) -> bool) -> usize {
+        self.letters.lock().unwrap().iter().filter(|(_, letter)| of(letter)).count()
+    }
+
+    fn retired(&self) -> usize {
+        self.count(|letter| matches!(letter, ToInstance::Retire(_)))
+    }
+
+    fn permits(&self, permit: Permit) -> usize {
+        self.count(|letter| matches!(letter, ToInstance::Permit(given) if *given == permit))
+    }
+}
+
+struct Play {
+    stage: Arc<Stage>,
+    registry: Arc<Registry>,
+    pool: Office<ToPool>,
+    leash: Option<Leash>,
+}
+
+impl Play {
+    fn start(stage: Arc<Stage>, spec: PoolSpec, removed: bool) -> Self {
+        let mut play = Self {
+            stage,
+            registry: Arc::new(Registry::default()),
+            pool: Office::default(),
+            leash: None,
+        };
+        play.restart(spec, removed);
+        play
+    }
+
+    fn restart(&mut self, spec: PoolSpec, removed: bool) {
+        let stage = &self.stage;
+        let (fleet, ledger) = (Office::default(), Office::default());
+        let (to_fleet, to_ledger) = (Arc::clone(stage), Arc::clone(stage));
+        fleet.install(Inlet::new(move |letter| {
+            to_fleet.to_fleet.lock().unwrap().push(letter);
+            Ok(())
+        }));
+        ledger.install(Inlet::new(move |letter| {
+            if let ToLedger::Standing { accepts, .. } = letter {
+                to_ledger.to_ledger.lock().unwrap().push(accepts);
+            }
+            Ok(())
+        }));
+        let kit =
+            Kit::new(BTreeMap::new(), BTreeMap::new(), stage.ground.clone(), stage.ground.clone());
+        let hire = {
+            let stage = Arc::clone(stage);
+            move |birth, links| stage.hire(birth, &links)
+        };
+        self.leash = Some(start_with(
+            PoolStart {
+                row: PoolRow { id: spec.id.clone(), drained: false, breaker: None },
+                spec: Arc::new(spec),
+                removed,
+                office: self.pool.clone(),
+                fleet,
+                ledger,
+                base: stage.ground.base(&self.registry),
+                kit,
+                controller: Arc::new(controller()),
+            },
+            hire,
+        ));
+    }
+
+    fn tell(&self, letter: ToPool) {
+        self.pool.tell(letter).unwrap();
+    }
+
+    fn want(&self, queued: u32) {
+        self.tell(ToPool::Demand(Demand { queued, ..Demand::default() }));
+    }
+
+    fn shows(&self, id: &InstanceId, state: State) {
+        self.tell(ToPool::Report(Report { looked: true, ..report(id.as_str(), state) }));
+    }
+
+    /// Ends an owner; `finished` if its row is deleted.
+    fn end(&self, id: &str, finished: bool) {
+        let mut entry = self.stage.entries.lock().unwrap().remove(id).unwrap();
+        if finished {
+            entry.finish();
+        }
+        drop(entry);
+        self.tell(ToPool::Died { id: id.into(), panicked: false });
+    }
+}
+
+fn with_rows<const N: usize>(rows: [Instance; N]) -> Arc<Stage> {
+    let stage = Stage::default();
+    stage.ground.rows.lock().unwrap().extend(rows.map(|row| (row.id.clone(), row)));
+    Arc::new(stage)
+}
+
+#[test]
+fn every_row_gets_an_owner_and_nobody_is_made_before_each_was_looked_at() {
+    perform(async {
+        let stage = with_rows([row("a", State::Busy), row("b", State::Deleting)]);
+        stage.ground.broken_reads.store(3, Ordering::Relaxed);
+        let play = Play::start(Arc::clone(&stage), spec(2, 9), false);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(stage.births(), [("a".into(), "row"), ("b".into(), "row")]);
+        play.shows(&"a".into(), State::Busy);
+        a_moment().await;
+        assert!(stage.made().is_empty(), "b was not looked at");
+        play.shows(&"b".into(), State::Deleting);
+        a_moment().await;
+        assert_eq!(stage.made().len(), 2);
+        assert_eq!(stage.permits(Permit::Start), 2);
+        assert_eq!(play.registry.pools()[0].want, 3);
+        assert!(play.registry.pools()[0].settled);
+    });
+}
+
+#[test]
+fn a_hundred_letters_make_no_more_instances_than_places() {
+    perform(async {
+        let stage = with_rows([]);
+        let play = Play::start(Arc::clone(&stage), spec(0, 5), false);
+        for queued in 1..100 {
+            play.want(queued);
+        }
+        a_moment().await;
+        assert_eq!(stage.made().len(), 5);
+        for id in stage.made() {
+            play.shows(&id, State::Busy);
+        }
+        a_moment().await;
+        assert_eq!(stage.made().len(), 5);
+        assert_eq!(*stage.to_ledger.lock().unwrap(), [Accepts::Work, Accepts::Full]);
+    });
+}
+
+#[test]
+fn no_more_are_made_than_may_start_at_once() {
+    perform(async {
+        let stage = with_rows([]);
+        let mut spec = spec(0, 50);
+        spec.policy.start_permits = 3;
+        let play = Play::start(Arc::clone(&stage), spec, false);
+        play.want(10);
+        a_moment().await;
+        assert_eq!(stage.made().len(), 3);
+        play.shows(&stage.made()[0], State::Idle);
+        a_moment().await;
+        assert_eq!(stage.made().len(), 4);
+    });
+}
+
+#[test]
+fn a_dead_owner_gets_a_successor_until_its_row_says_deleted() {
+    perform(async {
+        let stage = with_rows([row("a", State::Idle)]);
+        let play = Play::start(Arc::clone(&stage), spec(0, 0), false);
+        a_moment().await;
+        play.end("a", false);
+        assert!(play.registry.is_ownerless(&"a".into()), "a live row always has an entry");
+        a_moment().await;
+        assert_eq!(stage.births(), [("a".into(), "row"), ("a".into(), "row")]);
+
+        stage.ground.rows.lock().unwrap().get_mut("a").unwrap().state = State::Deleted;
+        play.end("a", false);
+        a_moment().await;
+        assert_eq!(stage.births().len(), 2);
+        assert!(!play.registry.holds(&"a".into()));
+        assert!(play.registry.pools()[0].states.is_empty());
+    });
+}
+
+#[test]
+fn an_owner_that_dies_again_and_again_is_still_replaced_though_slowly() {
+    perform(async {
+        let stage = with_rows([row("a", State::Idle)]);
+        let play = Play::start(Arc::clone(&stage), spec(0, 0), false);
+        a_moment().await;
+        for _ in 0..8 {
+            play.end("a", false);
+            tokio::time::sleep(Duration::from_secs(11)).await;
+        }
+        assert_eq!(stage.births().len(), 9);
+        assert!(!play.registry.is_ownerless(&"a".into()));
+    });
+}
+
+#[test]
+fn a_successor_waits_until_the_old_owners_have_let_go() {
+    perform(async {
+        let stage = with_rows([row("a", State::Idle)]);
+        let mut play = Play::start(Arc::clone(&stage), spec(0, 0), false);
+        a_moment().await;
+        play.leash = None;
+        play.restart(spec(0, 0), false);
+        a_moment().await;
+        assert_eq!(stage.count(|letter| matches!(letter, ToInstance::Halt)), 1);
+        assert_eq!(stage.births().len(), 1, "the old owner still lives");
+        play.end("a", false);
+        a_moment().await;
+        assert_eq!(stage.births().len(), 2);
+        // A late obituary must not cost the new owner its place.
+        play.tell(ToPool::Died { id: "a".into(), panicked: false });
+        a_moment().await;
+        assert_eq!(stage.births().len(), 2);
+        assert!(!play.registry.is_ownerless(&"a".into()));
+    });
+}
+
+#[test]
+fn an_instance_born_in_the_last_moments_of_an_earlier_pool_is_found_by_its_obituary() {
+    perform(async {
+        let stage = with_rows([]);
+        let play = Play::start(Arc::clone(&stage), spec(0, 1), false);
+        a_moment().await;
+        stage.ground.rows.lock().unwrap().insert("late".into(), row("late", State::Creating));
+        play.shows(&"late".into(), State::Creating);
+        play.want(5);
+        a_moment().await;
+        assert!(stage.made().is_empty(), "it holds the only place");
+        play.tell(ToPool::Died { id: "late".into(), panicked: false });
+        a_moment().await;
+        assert_eq!(stage.births(), [("late".into(), "row")]);
+    });
+}
+
+#[test]
+fn a_sweep_never_retires_more_than_the_budget() {
+    perform(async {
+        let stage = with_rows([row("a", State::Idle)]);
+        let mut spec = spec(1, 9);
+        spec.policy.retire_budget = 3;
+        let play = Play::start(Arc::clone(&stage), spec, false);
+        play.shows(&"a".into(), State::Idle);
+        a_moment().await;
+        let ask = |rank| {
+            let (reply, answer) = Reply::channel();
+            let (reason, evidence) = (Reason::Unlisted, String::new());
+            let ask = Retire { rank, reason, evidence, by: None, reply };
+            play.tell(ToPool::Retire { id: "a".into(), ask });
+            answer
+        };
+        let mut answers: Vec<_> = (0..10).map(|_| ask(WishRank::Retire)).collect();
+        a_moment().await;
+        assert_eq!(stage.retired(), 3);
+        assert_eq!(answers.remove(9).await, Ok(Err(Refusal::Budget)));
+        drop(ask(WishRank::Force));
+        a_moment().await;
+        assert_eq!(stage.retired(), 4, "an operator is not held by the budget");
+
+        let (reply, answer) = Reply::channel();
+        let ask = Retire {
+            rank: WishRank::Force,
+            reason: Reason::Operator,
+            evidence: String::new(),
+            by: None,
+            reply,
+        };
+        play.tell(ToPool::Retire { id: "nobody".into(), ask });
+        assert_eq!(answer.await, Ok(Err(Refusal::Unknown)));
+    });
+}
+
+#[test]
+fn surplus_is_asked_to_go_when_its_time_has_come_without_any_letter() {
+    perform(async {
+        let stage = with_rows([row("a", State::Idle)]);
+        let play = Play::start(Arc::clone(&stage), spec(0, 9), false);
+        play.shows(&"a".into(), State::Idle);
+        tokio::time::sleep(Duration::from_secs(290)).await;
+        assert_eq!(stage.retired(), 0);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(stage.retired(), 1);
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        assert_eq!(stage.retired(), 2, "it never answered");
+    });
+}
+
+#[test]
+fn a_machine_is_adopted_once() {
+    perform(async {
+        let stage = with_rows([row("used", State::Deleted), row("owned", State::Idle)]);
+        let play = Play::start(Arc::clone(&stage), spec(0, 9), false);
+        a_moment().await;
+        stage.births.lock().unwrap().clear();
+        let adopt = |name| {
+            let (reply, answer) = Reply::channel();
+            play.tell(ToPool::Adopt { view: machine(name), reply });
+            answer
+        };
+        let (first, second) = (adopt("lost"), adopt("lost"));
+        assert_eq!(first.await, Ok(Ok("lost".into())));
+        assert_eq!(second.await, Ok(Err(Refusal::Taken)));
+        assert_eq!(adopt("owned").await, Ok(Err(Refusal::Taken)));
+        let fresh = adopt("used").await.unwrap().unwrap();
+        assert_ne!(fresh.as_str(), "used", "names are unique for ever");
+        assert_eq!(stage.births().len(), 2);
+    });
+}
+
+#[test]
+fn three_failures_hold_creation_until_a_probe_becomes_ready() {
+    perform(async {
+        let stage = with_rows([]);
+        let play = Play::start(Arc::clone(&stage), spec(0, 3), false);
+        play.want(3);
+        a_moment().await;
+        for id in stage.made() {
+            let failed =
+                Report { outcome: Some(Outcome::Failed), ..report(id.as_str(), State::Deleted) };
+            play.tell(ToPool::Report(failed));
+            play.end(id.as_str(), true);
+        }
+        a_moment().await;
+        assert_eq!(stage.made().len(), 3, "creation is held");
+        assert!(matches!(
+            stage.to_fleet.lock().unwrap().as_slice(),
+            [ToFleet::Breaker { open: Some(_), .. }]
+        ));
+        assert_eq!(stage.to_ledger.lock().unwrap().last(), Some(&Accepts::Broken));
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(stage.made().len(), 4, "one probe");
+        let probe = stage.made()[3].clone();
+        let ready = Report { outcome: Some(Outcome::Ready), ..report(probe.as_str(), State::Idle) };
+        play.tell(ToPool::Report(ready));
+        a_moment().await;
+        assert_eq!(stage.made().len(), 6, "creation goes on");
+        assert!(matches!(
+            stage.to_fleet.lock().unwrap().last(),
+            Some(ToFleet::Breaker { open: None, .. })
+        ));
+    });
+}
+
+#[test]
+fn a_removed_pool_drains_and_says_when_nobody_is_left() {
+    perform(async {
+        let stage = with_rows([row("a", State::Idle)]);
+        let play = Play::start(Arc::clone(&stage), spec(3, 9), true);
+        play.shows(&"a".into(), State::Idle);
+        a_moment().await;
+        assert_eq!(stage.retired(), 1);
+        assert!(stage.made().is_empty());
+        assert!(stage.to_fleet.lock().unwrap().is_empty());
+        play.shows(&"a".into(), State::Deleted);
+        play.end("a", true);
+        a_moment().await;
+        assert!(matches!(stage.to_fleet.lock().unwrap().as_slice(), [ToFleet::PoolEmpty(_)]));
+    });
+}
+
+#[test]
+fn a_pool_that_dies_halts_its_owners_and_tells_the_fleet() {
+    perform(async {
+        let stage = with_rows([row("a", State::Busy)]);
+        let mut play = Play::start(Arc::clone(&stage), spec(0, 9), false);
+        a_moment().await;
+        play.leash = None;
+        a_moment().await;
+        assert_eq!(stage.count(|letter| matches!(letter, ToInstance::Halt)), 1);
+        assert_eq!(stage.retired(), 0, "no machine is touched");
+        assert!(matches!(
+            stage.to_fleet.lock().unwrap().as_slice(),
+            [ToFleet::PoolDied { panicked: false, .. }]
+        ));
+    });
+}
+
+#[test]
+fn an_edit_reaches_every_owner_and_closes_the_breaker() {
+    perform(async {
+        let stage = with_rows([row("a", State::Idle)]);
+        let play = Play::start(Arc::clone(&stage), spec(1, 1), false);
+        play.shows(&"a".into(), State::Idle);
+        a_moment().await;
+        let mut edited = spec(1, 1);
+        edited.revision = "newer".into();
+        play.tell(ToPool::Apply(Arc::new(edited)));
+        a_moment().await;
+        assert_eq!(stage.count(|letter| matches!(letter, ToInstance::Spec(_))), 1);
+        assert_eq!(stage.retired(), 1, "it is of another shape now");
+    });
+}
+
+#[test]
+fn the_deliberate_mistakes_are_made_when_chosen() {
+    perform(async {
+        mutants::choose(Some(Mutant::DeletingSkippedAtStart));
+        let stage = with_rows([row("a", State::Deleting)]);
+        let _play = Play::start(Arc::clone(&stage), spec(0, 1), false);
+        a_moment().await;
+        mutants::choose(None);
+        assert!(stage.births().is_empty());
+    });
+    perform(async {
+        mutants::choose(Some(Mutant::SlotFreedTwice));
+        let stage = with_rows([row("a", State::Deleting)]);
+        let play = Play::start(Arc::clone(&stage), spec(1, 1), false);
+        play.shows(&"a".into(), State::Deleting);
+        a_moment().await;
+        mutants::choose(None);
+        assert_eq!(stage.made().len(), 1, "the place was given away before it was free");
+    });
+}

@@ -1,0 +1,309 @@
+//! Pools, rows and reports for unit tests, and the ground an actor stands on there.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use proptest::prelude::*;
+use tokio::task::AbortHandle;
+
+use super::Report;
+use super::standing::of_new;
+use crate::base::Base;
+use crate::instance::Permit;
+use crate::model::{
+    Began, Binding, Epoch, Event, ExitRecord, HostName, Instance, InstanceId, Job, JobId,
+    JobNotice, Labels, MachineName, MachinePhase, MachineSpec, MachineView, Policy, PoolId,
+    PoolRow, PoolSpec, ProviderId, Registration, Revision, Scope, Stamp, State, Subject, Timestamp,
+    Version, WishRank, Worker, WriteId, after,
+};
+use crate::ports::{
+    Chance, Clock, Controller, Errand, InstanceRows, InstanceSave, Jit, Records, SaveError, Seal,
+    Spawner, StoreError,
+};
+use crate::registry::Registry;
+
+/// Stands in for store, clock, chance and spawner.
+#[derive(Default)]
+pub(crate) struct Ground {
+    pub(crate) rows: Mutex<BTreeMap<InstanceId, Instance>>,
+    /// How many listings of rows will fail.
+    pub(crate) broken_reads: AtomicU64,
+    words: AtomicU64,
+}
+
+impl Ground {
+    pub(crate) fn base(self: &Arc<Self>, registry: &Arc<Registry>) -> Base {
+        Base {
+            clock: self.clone(),
+            chance: self.clone(),
+            spawner: self.clone(),
+            records: self.clone(),
+            registry: Arc::clone(registry),
+            epoch: Epoch(1),
+        }
+    }
+}
+
+impl Clock for Ground {
+    fn now(&self) -> Timestamp {
+        // Virtual: a paused runtime counts from its own beginning.
+        thread_local!(static BEGAN: tokio::time::Instant = tokio::time::Instant::now());
+        let passed = BEGAN.with(tokio::time::Instant::elapsed);
+        after(Timestamp::UNIX_EPOCH, passed)
+    }
+}
+
+impl Chance for Ground {
+    fn word(&self) -> u64 {
+        self.words.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Spawner for Ground {
+    fn spawn(&self, errand: Errand) -> AbortHandle {
+        tokio::task::spawn_local(errand).abort_handle()
+    }
+}
+
+#[async_trait]
+impl InstanceRows for Ground {
+    async fn save(&self, _: InstanceSave) -> Result<(), SaveError> {
+        Ok(())
+    }
+}
+
+impl Seal for Ground {
+    fn seal(&self, _: &Jit) -> String {
+        String::new()
+    }
+
+    fn open(&self, _: &str) -> Option<Jit> {
+        None
+    }
+}
+
+#[async_trait]
+impl Records for Ground {
+    async fn controller(&self) -> Result<Controller, StoreError> {
+        Err(StoreError::Unavailable("not in this play".into()))
+    }
+
+    async fn pools(&self) -> Result<Vec<PoolRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn live_instances(&self, _: Option<&PoolId>) -> Result<Vec<Instance>, StoreError> {
+        if self.broken_reads.load(Ordering::Relaxed) > 0 {
+            self.broken_reads.fetch_sub(1, Ordering::Relaxed);
+            return Err(StoreError::Unavailable("down".into()));
+        }
+        let rows = self.rows.lock().unwrap();
+        Ok(rows.values().filter(|row| row.state != State::Deleted).cloned().collect())
+    }
+
+    async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, StoreError> {
+        Ok(self.rows.lock().unwrap().get(id).cloned())
+    }
+
+    async fn owner_of(
+        &self,
+        _: &ProviderId,
+        machine: &MachineName,
+    ) -> Result<Option<InstanceId>, StoreError> {
+        let rows = self.rows.lock().unwrap();
+        let owner = rows
+            .values()
+            .find(|row| row.machine == *machine && row.state != State::Deleted)
+            .map(|row| row.id.clone());
+        Ok(owner)
+    }
+
+    async fn open_jobs(&self) -> Result<Vec<Job>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn job(&self, _: &JobId) -> Result<Option<Job>, StoreError> {
+        Ok(None)
+    }
+
+    async fn tombstones(&self) -> Result<Vec<(JobId, Timestamp)>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn unhandled(&self) -> Result<Vec<JobNotice>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn timeline(&self, _: &Subject) -> Result<Vec<Event>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    async fn exit(&self, _: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
+        Ok(None)
+    }
+}
+
+pub(crate) fn controller() -> Controller {
+    Controller { id: "c".into(), holder: "h".into(), holders: vec!["h0".into(), "h".into()] }
+}
+
+pub(crate) fn row(id: &str, state: State) -> Instance {
+    let spec = spec(0, 1);
+    let now = Timestamp::UNIX_EPOCH;
+    Instance {
+        id: id.into(),
+        pool: spec.id,
+        provider: spec.provider,
+        forge: spec.forge,
+        scope: spec.scope,
+        binding: spec.binding,
+        revision: spec.revision,
+        machine: id.into(),
+        uid: None,
+        host: None,
+        state,
+        since: now,
+        created_at: now,
+        version: Version(1),
+        write: WriteId(1),
+        events: 0,
+        wish: None,
+        create_called_at: Some(now),
+        seen_at: Some(now),
+        ready_at: None,
+        once_started: false,
+        mints: 0,
+        registration: Registration::None,
+        sealed_jit: None,
+        offer: None,
+        executing: None,
+        job_over: None,
+        end: None,
+        warrant: None,
+        verdict: None,
+        machine_gone_at: None,
+        adopted: false,
+    }
+}
+
+pub(crate) fn machine(name: &str) -> MachineView {
+    MachineView {
+        name: name.into(),
+        uid: None,
+        stamp: Stamp {
+            controller: Some("c".into()),
+            holder: Some("h".into()),
+            pool: Some("linux".into()),
+            instance: Some(name.into()),
+        },
+        phase: MachinePhase::Running,
+        worker: Worker::Unknown,
+        began: Began::Unknown,
+        ready: false,
+        leaving: false,
+        host: None,
+    }
+}
+
+pub(crate) fn perform(play: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, play);
+}
+
+pub(crate) async fn a_moment() {
+    tokio::time::sleep(Duration::from_millis(200)).await;
+}
+
+pub(crate) fn at(seconds: u64) -> Timestamp {
+    after(Timestamp::UNIX_EPOCH, Duration::from_secs(seconds))
+}
+
+pub(crate) fn spec(min_idle: u32, max: u32) -> PoolSpec {
+    PoolSpec {
+        id: "linux".into(),
+        forge: "github".into(),
+        scope: Scope::Organization("acme".into()),
+        provider: "sim".into(),
+        binding: Binding::Early,
+        labels: Labels::default(),
+        accept_unlabelled: false,
+        runner_group: String::new(),
+        min_idle,
+        max,
+        machine: MachineSpec::default(),
+        revision: "new".into(),
+        prefix: "linux".into(),
+        policy: Policy::default(),
+    }
+}
+
+/// Returns a report of an instance that has been in this state since the beginning.
+pub(crate) fn report(id: &str, state: State) -> Report {
+    Report {
+        state,
+        occupies: state != State::Deleted,
+        ..of_new(id.into(), Revision::from("new"), at(0))
+    }
+}
+
+pub(crate) fn standing<const N: usize>(reports: [Report; N]) -> BTreeMap<InstanceId, Report> {
+    reports.into_iter().map(|report| (report.id.clone(), report)).collect()
+}
+
+prop_compose! {
+    fn any_report()(
+        state in prop::sample::select(State::ALL.to_vec()),
+        since in 0_u64..1000,
+        wish in prop::option::weighted(0.2, Just(WishRank::Retire)),
+        revision in prop::sample::select(vec!["new", "old"]),
+        host in prop::option::of(prop::sample::select(vec!["a", "b", "c"])),
+        registered in any::<bool>(),
+        machine_gone in any::<bool>(),
+        stuck in prop::bool::weighted(0.1),
+    ) -> Report {
+        let wants = match state {
+            State::PendingCreate => Some(Permit::Start),
+            State::PendingDelete => Some(Permit::Delete),
+            State::Creating | State::Starting | State::Idle | State::Reserved | State::Busy
+            | State::Retiring | State::Ended | State::Deleting | State::Deleted => None,
+        };
+        Report {
+            since: at(since),
+            wish,
+            revision: revision.into(),
+            // Nothing exists yet, so it is nowhere.
+            host: host.filter(|_| state != State::PendingCreate).map(HostName::from),
+            registered,
+            occupies: match state {
+                State::Deleted => false,
+                State::Deleting => !machine_gone,
+                State::PendingCreate | State::Creating | State::Starting | State::Idle
+                | State::Reserved | State::Busy | State::Retiring | State::Ended
+                | State::PendingDelete => true,
+            },
+            wants,
+            stuck,
+            ..report("", state)
+        }
+    }
+}
+
+pub(crate) fn any_standing() -> impl Strategy<Value = BTreeMap<InstanceId, Report>> {
+    prop::collection::vec(any_report(), 0..60).prop_map(|reports| {
+        reports
+            .into_iter()
+            .enumerate()
+            .map(|(at, report)| {
+                let id = InstanceId::new(format!("i{at:02}"));
+                (id.clone(), Report { id, ..report })
+            })
+            .collect()
+    })
+}

@@ -1,0 +1,201 @@
+//! How fast: start permits, delete permits, and the budget for asking instances to go.
+//!
+//! An instance holds its start permit from the grant until it is ready, has failed or is
+//! gone, and its delete permit until the provider confirmed the absence. Both are read off
+//! the reports, so a permit cannot leak: only grants that no report shows yet are remembered.
+//! A stuck deletion gives its permit back, or 32 of them would hold up all others.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::Report;
+use super::breaker::Breaker;
+use crate::instance::Permit;
+use crate::model::{HostName, InstanceId, Policy, State, Timestamp, after, elapsed};
+
+/// How many machines of a pool may be under deletion at once.
+const DELETE_PERMITS: u32 = 32;
+/// How many hosts are remembered; more shares than that limit nobody.
+const HOSTS: usize = 1024;
+/// The window in which the retire budget is counted.
+const WINDOW: Duration = Duration::from_mins(1);
+
+/// Remembers what was permitted and spent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pace {
+    /// Permits that were granted and that no report shows in use yet.
+    granted: BTreeMap<InstanceId, Permit>,
+    /// Hosts that were ever seen; each can take its share of starts.
+    hosts: BTreeSet<HostName>,
+    /// When somebody was asked to go, within the last minute.
+    spent: VecDeque<Timestamp>,
+    /// Whether creation is held after failures.
+    pub(crate) breaker: Breaker,
+}
+
+/// Holds who waits for which permit, the longest waiting first, and how many are free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queue {
+    /// How many may begin to be made.
+    pub(crate) free_starts: u32,
+    /// How many may begin to be deleted.
+    pub(crate) free_deletes: u32,
+    /// Who waits to be made.
+    pub(crate) starts: Vec<InstanceId>,
+    /// Who waits to be deleted.
+    pub(crate) deletes: Vec<InstanceId>,
+}
+
+impl Pace {
+    /// Returns the pace of a pool whose breaker is in this position.
+    pub(crate) fn new(breaker: Breaker) -> Self {
+        Self { breaker, ..Self::default() }
+    }
+
+    /// Notes what a report shows: hosts, and permits that are in use by now.
+    pub(crate) fn note(&mut self, report: &Report) {
+        if let Some(host) = &report.host
+            && self.hosts.len() < HOSTS
+            && !self.hosts.contains(host)
+        {
+            self.hosts.insert(host.clone());
+        }
+        if self.granted.get(&report.id).is_some_and(|permit| waits_in(*permit) != report.state) {
+            self.granted.remove(&report.id);
+        }
+    }
+
+    /// Notes that an owner is gone; its successor asks again for what it needs.
+    pub(crate) fn owner_gone(&mut self, id: &InstanceId) {
+        self.granted.remove(id);
+    }
+
+    /// Notes that an instance is gone for good.
+    pub(crate) fn forget(&mut self, id: &InstanceId, now: Timestamp) {
+        self.granted.remove(id);
+        self.breaker.gone(id, now);
+    }
+
+    /// Notes that a permit was given out.
+    pub(crate) fn grant(&mut self, id: &InstanceId, permit: Permit) {
+        if permit == Permit::Start {
+            self.breaker.began(id);
+        }
+        self.granted.insert(id.clone(), permit);
+    }
+
+    /// Returns who waits, and how many permits are free.
+    pub(crate) fn queue(&self, policy: &Policy, standing: &BTreeMap<InstanceId, Report>) -> Queue {
+        let mut starting = Starting::default();
+        let mut deleting = 0_u32;
+        let mut starts = Vec::new();
+        let mut deletes = Vec::new();
+        for report in standing.values() {
+            let granted = self.granted.get(&report.id).copied();
+            match holds(report, granted) {
+                Some(Permit::Start) => starting.count(report.host.as_ref()),
+                Some(Permit::Delete) => deleting += 1,
+                None => match report.wants {
+                    Some(Permit::Start) if report.wish.is_none() => starts.push(report),
+                    Some(Permit::Delete) => deletes.push(report),
+                    Some(Permit::Start) | None => {}
+                },
+            }
+        }
+        Queue {
+            free_starts: starting.free(policy, &self.hosts),
+            free_deletes: DELETE_PERMITS.saturating_sub(deleting),
+            starts: longest_waiting(starts),
+            deletes: longest_waiting(deletes),
+        }
+    }
+
+    /// Returns how many may still be asked to go within this minute.
+    pub(crate) fn budget(&self, policy: &Policy, now: Timestamp) -> u32 {
+        let spent = self.spent.iter().filter(|at| elapsed(**at, now) < WINDOW).count();
+        policy.retire_budget.saturating_sub(u32::try_from(spent).unwrap_or(u32::MAX))
+    }
+
+    /// Spends one from the budget; returns whether there was one.
+    pub(crate) fn spend(&mut self, policy: &Policy, now: Timestamp) -> bool {
+        self.spent.retain(|at| elapsed(*at, now) < WINDOW);
+        if self.budget(policy, now) == 0 {
+            return false;
+        }
+        self.spent.push_back(now);
+        true
+    }
+
+    /// Returns when pace alone will allow more: a spent budget, or a probe that may go.
+    pub(crate) fn next_look(&self, policy: &Policy, now: Timestamp) -> Option<Timestamp> {
+        let budget = (self.budget(policy, now) == 0)
+            .then(|| self.spent.iter().map(|at| after(*at, WINDOW)).find(|at| *at > now))
+            .flatten();
+        [budget, self.breaker.next_look(now)].into_iter().flatten().min()
+    }
+}
+
+/// Counts machines that are coming up, by host where that is known.
+#[derive(Default)]
+struct Starting {
+    all: u32,
+    unplaced: u32,
+    by_host: BTreeMap<HostName, u32>,
+}
+
+impl Starting {
+    fn count(&mut self, host: Option<&HostName>) {
+        self.all += 1;
+        match host {
+            Some(host) => *self.by_host.entry(host.clone()).or_default() += 1,
+            None => self.unplaced += 1,
+        }
+    }
+
+    /// Returns how many more may start. The provider chooses the host, so the share of a
+    /// host cannot be enforced but only the sum of all shares; a host that is over its own
+    /// (because it is sick and nothing comes up there) takes nothing from the others.
+    fn free(&self, policy: &Policy, hosts: &BTreeSet<HostName>) -> u32 {
+        let in_all = policy.start_permits.saturating_sub(self.all);
+        if hosts.is_empty() {
+            return in_all;
+        }
+        let share = policy.start_permits_per_host.max(1);
+        let shares = share.saturating_mul(u32::try_from(hosts.len()).unwrap_or(u32::MAX));
+        let taken: u32 = self.by_host.values().map(|starting| (*starting).min(share)).sum();
+        in_all.min(shares.saturating_sub(taken).saturating_sub(self.unplaced))
+    }
+}
+
+/// Returns the permit that an instance holds.
+fn holds(report: &Report, granted: Option<Permit>) -> Option<Permit> {
+    match report.state {
+        State::PendingCreate | State::PendingDelete => {
+            granted.filter(|permit| waits_in(*permit) == report.state)
+        }
+        State::Creating | State::Starting => Some(Permit::Start),
+        State::Deleting => (report.occupies && !report.stuck).then_some(Permit::Delete),
+        State::Idle
+        | State::Reserved
+        | State::Busy
+        | State::Retiring
+        | State::Ended
+        | State::Deleted => None,
+    }
+}
+
+/// Returns the state in which an instance waits for a permit.
+fn waits_in(permit: Permit) -> State {
+    match permit {
+        Permit::Start => State::PendingCreate,
+        Permit::Delete => State::PendingDelete,
+    }
+}
+
+fn longest_waiting(mut waiting: Vec<&Report>) -> Vec<InstanceId> {
+    waiting.sort_by_key(|report| report.since);
+    waiting.into_iter().map(|report| report.id.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,281 @@
+//! Decides how many instances a pool should have, and who may go.
+//!
+//! `want = clamp(busy + reserved + demand + min_idle, 0, max)`. Scale-up is at once;
+//! scale-down waits until an instance has been idle for `scale_down_after`. Only the free
+//! are asked to go, and asking is all that happens: the instance decides.
+//!
+//! Planning is a function of what is known and of `now`. When nothing changes it has nothing
+//! to add, and `next_look` says when time alone will change its mind, so no timer runs
+//! without a reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{Demand, Report};
+use crate::model::{Binding, InstanceId, PoolSpec, Reason, State, Timestamp, after, is_due};
+
+/// Holds what limits a plan besides the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mood {
+    /// Everyone free goes, nobody is made.
+    pub(crate) draining: bool,
+    /// Every row the pool began with was looked at.
+    pub(crate) settled: bool,
+    /// The breaker is closed, so that whoever goes can be replaced.
+    pub(crate) healthy: bool,
+    /// How many may be made now, by permits and breaker.
+    pub(crate) admits: u32,
+    /// How many may be asked to go now, by the budget.
+    pub(crate) budget: u32,
+}
+
+/// Holds what a pool should do now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// How many instances there should be.
+    pub(crate) want: u32,
+    /// How many to make.
+    pub(crate) create: u32,
+    /// Whom to ask to go, in this order, and why.
+    pub(crate) retire: Vec<(InstanceId, Reason)>,
+    /// When time alone will change the plan.
+    pub(crate) next_look: Option<Timestamp>,
+}
+
+/// Decides what a pool should do now.
+pub(crate) fn plan(
+    spec: &PoolSpec,
+    standing: &BTreeMap<InstanceId, Report>,
+    demand: Demand,
+    mood: Mood,
+    now: Timestamp,
+) -> Plan {
+    let tally = Tally::of(standing);
+    let want = want(spec, tally, demand, mood);
+    let idle = idle(standing);
+    let mut retire = if mood.draining {
+        everyone_free(standing)
+    } else {
+        let mut leaving = spent(spec, &idle, now);
+        leaving.extend(outdated(spec, &idle, tally, mood, now));
+        let surplus = tally.capacity().saturating_sub(count(&leaving)).saturating_sub(want);
+        leaving.extend(surplus_of(spec, &idle, &leaving, surplus, now));
+        leaving
+    };
+    retire.truncate(usize::try_from(mood.budget).unwrap_or(usize::MAX));
+
+    let remaining = tally.capacity().saturating_sub(count(&retire));
+    let create = if mood.draining || !mood.settled {
+        0
+    } else {
+        want.saturating_sub(remaining)
+            .min(spec.max.saturating_sub(tally.occupying))
+            .min(mood.admits)
+    };
+    let next_look =
+        if mood.draining { None } else { next_look(spec, &idle, &retire, remaining > want, now) };
+    Plan { want, create, retire, next_look }
+}
+
+/// Counts a pool's instances by what they are good for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Those that work.
+    pub(crate) busy: u32,
+    /// Those that are promised.
+    pub(crate) reserved: u32,
+    /// Those that are or will be ready and that nobody wants gone.
+    pub(crate) free: u32,
+    /// Those that hold a place against `max`.
+    pub(crate) occupying: u32,
+    /// Those between two lives: coming up, or being made sure to be free.
+    pub(crate) unavailable: u32,
+}
+
+impl Tally {
+    /// Counts.
+    pub(crate) fn of(standing: &BTreeMap<InstanceId, Report>) -> Self {
+        let mut tally = Self::default();
+        for report in standing.values() {
+            tally.occupying += u32::from(report.occupies);
+            // A stuck one is an alarm of its own; it must not hold up a roll for ever.
+            tally.unavailable += u32::from(is_unavailable(report) && !report.stuck);
+            match report.state {
+                State::Busy => tally.busy += 1,
+                State::Reserved => tally.reserved += 1,
+                State::PendingCreate | State::Creating | State::Starting | State::Idle => {
+                    tally.free += u32::from(report.wish.is_none());
+                }
+                State::Retiring
+                | State::Ended
+                | State::PendingDelete
+                | State::Deleting
+                | State::Deleted => {}
+            }
+        }
+        tally
+    }
+
+    /// Returns how many serve demand or will.
+    ///
+    /// A wish takes the free out of the count. It does not take out those that work: they
+    /// serve the very job that `want` counts, and must not be made a second time for it.
+    pub(crate) fn capacity(self) -> u32 {
+        self.busy + self.reserved + self.free
+    }
+}
+
+fn is_unavailable(report: &Report) -> bool {
+    match report.state {
+        State::PendingCreate | State::Creating | State::Starting | State::Retiring => true,
+        State::Idle => report.wish.is_some(),
+        State::Reserved
+        | State::Busy
+        | State::Ended
+        | State::PendingDelete
+        | State::Deleting
+        | State::Deleted => false,
+    }
+}
+
+fn want(spec: &PoolSpec, tally: Tally, demand: Demand, mood: Mood) -> u32 {
+    let working = tally.busy.saturating_add(tally.reserved);
+    if mood.draining {
+        return working.min(spec.max);
+    }
+    working
+        .saturating_add(demand.queued)
+        .saturating_add(u32::from(demand.blocked))
+        .saturating_add(spec.min_idle)
+        .min(spec.max)
+}
+
+/// Returns everyone free, those of whom the least exists first.
+fn everyone_free(standing: &BTreeMap<InstanceId, Report>) -> Vec<(InstanceId, Reason)> {
+    let mut free: Vec<&Report> = standing
+        .values()
+        .filter(|report| report.wish.is_none())
+        .filter(|report| match report.state {
+            State::PendingCreate | State::Starting | State::Idle => true,
+            // `creating` cannot tell yet whether a machine exists; it is asked once it can.
+            State::Creating
+            | State::Reserved
+            | State::Busy
+            | State::Retiring
+            | State::Ended
+            | State::PendingDelete
+            | State::Deleting
+            | State::Deleted => false,
+        })
+        .collect();
+    free.sort_by_key(|report| (report.state, report.since, report.id.clone()));
+    free.into_iter().map(|report| (report.id.clone(), Reason::Drain)).collect()
+}
+
+/// Returns late-bound instances whose registration outlived its offer: they get no offer
+/// again, and had the forge wanted them it would have said so by now.
+fn spent(spec: &PoolSpec, idle: &[&Report], now: Timestamp) -> Vec<(InstanceId, Reason)> {
+    idle.iter()
+        .filter(|report| is_spent(spec, report) && is_idle_long(spec, report, now))
+        .map(|report| (report.id.clone(), Reason::OfferEnded))
+        .collect()
+}
+
+fn is_spent(spec: &PoolSpec, report: &Report) -> bool {
+    spec.binding == Binding::Late && report.registered
+}
+
+/// Returns idle instances of another shape or too old, as many as may be missing at once.
+fn outdated(
+    spec: &PoolSpec,
+    idle: &[&Report],
+    tally: Tally,
+    mood: Mood,
+    now: Timestamp,
+) -> Vec<(InstanceId, Reason)> {
+    // Nobody is let go for a successor that cannot be made.
+    if !mood.settled || !mood.healthy {
+        return Vec::new();
+    }
+    let at_once = (spec.max / 20).max(1);
+    let room = at_once.saturating_sub(tally.unavailable);
+    idle.iter()
+        .filter(|report| !(is_spent(spec, report) && is_idle_long(spec, report, now)))
+        .filter_map(|report| {
+            let reason = if report.revision != spec.revision {
+                Reason::Revision
+            } else if is_too_old(spec.policy.max_lifetime, report, now) {
+                Reason::Lifetime
+            } else {
+                return None;
+            };
+            Some((report.id.clone(), reason))
+        })
+        .take(usize::try_from(room).unwrap_or(usize::MAX))
+        .collect()
+}
+
+fn is_idle_long(spec: &PoolSpec, report: &Report, now: Timestamp) -> bool {
+    is_due(report.since, spec.policy.scale_down_after, now)
+}
+
+fn is_too_old(lifetime: Option<Duration>, report: &Report, now: Timestamp) -> bool {
+    lifetime.is_some_and(|lifetime| is_due(report.since, lifetime, now))
+}
+
+/// Returns the longest idle beyond what is wanted, without those that go anyway.
+fn surplus_of(
+    spec: &PoolSpec,
+    idle: &[&Report],
+    leaving: &[(InstanceId, Reason)],
+    surplus: u32,
+    now: Timestamp,
+) -> Vec<(InstanceId, Reason)> {
+    let leaving: BTreeSet<&InstanceId> = leaving.iter().map(|(id, _)| id).collect();
+    idle.iter()
+        .filter(|report| !leaving.contains(&report.id))
+        .filter(|report| is_idle_long(spec, report, now))
+        .take(usize::try_from(surplus).unwrap_or(usize::MAX))
+        .map(|report| (report.id.clone(), Reason::Surplus))
+        .collect()
+}
+
+/// Returns the idle that nobody wants gone, the longest idle first.
+fn idle(standing: &BTreeMap<InstanceId, Report>) -> Vec<&Report> {
+    let mut idle: Vec<&Report> = standing
+        .values()
+        .filter(|report| report.state == State::Idle && report.wish.is_none())
+        .collect();
+    idle.sort_by_key(|report| report.since);
+    idle
+}
+
+/// Returns when the next idle instance comes of an age that matters.
+fn next_look(
+    spec: &PoolSpec,
+    idle: &[&Report],
+    leaving: &[(InstanceId, Reason)],
+    has_surplus: bool,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let leaving: BTreeSet<&InstanceId> = leaving.iter().map(|(id, _)| id).collect();
+    idle.iter()
+        .filter(|report| !leaving.contains(&report.id))
+        .flat_map(|report| {
+            let by_age = (has_surplus || is_spent(spec, report))
+                .then(|| after(report.since, spec.policy.scale_down_after));
+            let by_lifetime =
+                spec.policy.max_lifetime.map(|lifetime| after(report.since, lifetime));
+            [by_age, by_lifetime]
+        })
+        .flatten()
+        .filter(|at| *at > now)
+        .min()
+}
+
+fn count(list: &[(InstanceId, Reason)]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! What a pool reads from the records, patiently: a store that fails is asked again for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::name::fresh_name;
+use crate::base::Base;
+use crate::model::{Instance, InstanceId, MachineName, PoolId, PoolSpec, Refusal};
+use crate::ports::{Records, StoreError};
+
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// Reads every live row of a pool.
+pub(crate) async fn live_rows(records: Arc<dyn Records>, pool: PoolId) -> Vec<Instance> {
+    let mut wait = FIRST_WAIT;
+    loop {
+        match records.live_instances(Some(&pool)).await {
+            Ok(rows) => return rows,
+            Err(error) => pause(&mut wait, &error).await,
+        }
+    }
+}
+
+/// Reads one row.
+pub(crate) async fn row_of(records: Arc<dyn Records>, id: InstanceId) -> Option<Instance> {
+    let mut wait = FIRST_WAIT;
+    loop {
+        match records.instance(&id).await {
+            Ok(row) => return row,
+            Err(error) => pause(&mut wait, &error).await,
+        }
+    }
+}
+
+/// Chooses the name for the owner of a machine without one: the machine's own if it was never
+/// used, else a fresh one. A store that fails is not asked again: the reaper will.
+pub(crate) async fn name_for(
+    base: Base,
+    spec: Arc<PoolSpec>,
+    machine: MachineName,
+) -> Result<InstanceId, Refusal> {
+    match base.records.owner_of(&spec.provider, &machine).await {
+        Ok(None) => {}
+        Ok(Some(_)) => return Err(Refusal::Taken),
+        Err(_) => return Err(Refusal::Unsettled),
+    }
+    let own = InstanceId::new(machine.as_str());
+    match base.records.instance(&own).await {
+        Ok(None) => Ok(own),
+        Ok(Some(_)) => Ok(fresh_name(&spec.prefix, base.chance.word())),
+        Err(_) => Err(Refusal::Unsettled),
+    }
+}
+
+async fn pause(wait: &mut Duration, error: &StoreError) {
+    warn!(error.message = %error, "cannot read the records; asking again in {wait:?}");
+    tokio::time::sleep(*wait).await;
+    *wait = (*wait * 2).min(LONGEST_WAIT);
+}

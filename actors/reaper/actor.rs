@@ -1,0 +1,276 @@
+//! The reaper's shell: looks on every tick, and passes on what it found.
+//!
+//! Every provider and every forge has a round of its own, so that one that hangs delays no
+//! other; a round that is still running is not begun again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
+use tokio::task::AbortHandle;
+use tracing::{info, warn};
+
+use super::look::{Machines, Runners, list_machines, list_runners, scopes_in_use};
+use super::sweep::{Found, Memory, compare, compare_runners};
+use crate::base::Base;
+use crate::fleet::{Part, ToFleet};
+use crate::instance::{Retire, ToInstance};
+use crate::mail::{Inlet, Office, Reply};
+use crate::model::{
+    Event, ForgeId, Instance, InstanceId, MachineName, MachineView, Observation, Petition,
+    ProviderId, Reason, State, Subject, Timestamp, What, WishRank, is_due,
+};
+use crate::mutants::{self, Mutant};
+use crate::ports::{Controller, Errand, Inventory, Roster};
+use crate::settings::{ReaperMode, ReaperSettings};
+use crate::supervise::{Leash, Letter, Obituary, inlet};
+
+/// How long `MissingClaimKills` lets the unclaimed live.
+const CLAIM_WITHIN: Duration = Duration::from_mins(5);
+
+/// Holds what the reaper begins with; nothing in it can change the world.
+pub(crate) struct ReaperStart {
+    pub(crate) fleet: Office<ToFleet>,
+    pub(crate) base: Base,
+    pub(crate) inventories: BTreeMap<ProviderId, Arc<dyn Inventory>>,
+    pub(crate) rosters: BTreeMap<ForgeId, Arc<dyn Roster>>,
+    pub(crate) controller: Arc<Controller>,
+    pub(crate) settings: ReaperSettings,
+}
+
+/// Starts the reaper; its end is told to the fleet.
+pub(crate) fn start(start: ReaperStart) -> Leash {
+    let fleet = start.fleet.clone();
+    let reaper = Reaper {
+        start,
+        memories: BTreeMap::new(),
+        foreign: BTreeSet::new(),
+        rounds: BTreeMap::new(),
+        _obituary: Obituary::new(move |panicked| {
+            let _ = fleet.tell(ToFleet::Died { part: Part::Reaper, panicked });
+        }),
+    };
+    let inlet: Inlet<ToReaper> = inlet(reaper.start());
+    Leash::new(move || {
+        let _ = inlet.tell(ToReaper::Halt);
+    })
+}
+
+/// A letter to the reaper; nobody but itself and its parent writes any.
+enum ToReaper {
+    /// A provider's listing is in, and records read after it.
+    Machines { provider: ProviderId, begun: Timestamp, seen: Machines },
+    /// A scope's listing is in, and records read after it.
+    Runners { seen: Runners },
+    /// Its parent is gone or shuts down.
+    Halt,
+}
+
+/// Names what has a round of its own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    Provider(ProviderId),
+    Forge(ForgeId),
+}
+
+struct Reaper {
+    start: ReaperStart,
+    memories: BTreeMap<ProviderId, Memory>,
+    foreign: BTreeSet<MachineName>,
+    rounds: BTreeMap<Source, AbortHandle>,
+    _obituary: Obituary,
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        self.rounds.values().for_each(AbortHandle::abort);
+    }
+}
+
+impl Actor for Reaper {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.look(ctx);
+        ctx.run_interval(self.start.settings.tick, Self::look);
+    }
+}
+
+impl Handler<Letter<ToReaper>> for Reaper {
+    type Result = ();
+
+    fn handle(&mut self, Letter(letter): Letter<ToReaper>, ctx: &mut Self::Context) {
+        match letter {
+            ToReaper::Machines { provider, begun, seen } => self.sweep(&provider, begun, &seen),
+            ToReaper::Runners { seen } => self.pass_on_runners(&seen),
+            ToReaper::Halt => ctx.stop(),
+        }
+    }
+}
+
+// Looking.
+impl Reaper {
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        let inlet: Inlet<ToReaper> = inlet(ctx.address());
+        for (provider, inventory) in self.start.inventories.clone() {
+            let (base, inlet) = (self.start.base.clone(), inlet.clone());
+            let source = Source::Provider(provider.clone());
+            let errand = async move {
+                let begun = base.clock.now();
+                if let Some(seen) = list_machines(&base, &provider, inventory).await {
+                    let _ = inlet.tell(ToReaper::Machines { provider, begun, seen });
+                }
+            };
+            self.begin(source, Box::pin(errand));
+        }
+        for (forge, roster) in self.start.rosters.clone() {
+            let (base, inlet) = (self.start.base.clone(), inlet.clone());
+            let source = Source::Forge(forge.clone());
+            let errand = async move {
+                for scope in scopes_in_use(&base, &forge).await {
+                    let Some(seen) = list_runners(&base, &forge, &scope, &roster).await else {
+                        return;
+                    };
+                    let _ = inlet.tell(ToReaper::Runners { seen });
+                }
+            };
+            self.begin(source, Box::pin(errand));
+        }
+    }
+
+    fn begin(&mut self, source: Source, errand: Errand) {
+        if self.rounds.get(&source).is_none_or(AbortHandle::is_finished) {
+            self.rounds.insert(source, self.start.base.spawner.spawn(errand));
+        }
+    }
+}
+
+// Saying what was found.
+impl Reaper {
+    fn sweep(&mut self, provider: &ProviderId, begun: Timestamp, seen: &Machines) {
+        if let Observation::Unusable(why) = &seen.listing {
+            info!(provider.id = %provider, "listing of `{provider}` is unusable: {why}");
+        }
+        let memory = self.memories.entry(provider.clone()).or_default();
+        let (found, next) = compare(
+            &seen.listing,
+            &seen.records,
+            memory,
+            &self.start.controller,
+            self.start.settings.confirm_after,
+            begun,
+        );
+        *memory = next;
+        for found in found {
+            self.tell(provider, found);
+        }
+        if mutants::is(Mutant::MissingClaimKills) {
+            self.kill_unclaimed(&seen.records);
+        }
+    }
+
+    fn tell(&mut self, provider: &ProviderId, found: Found<'_>) {
+        match found {
+            Found::Foreign(view) => self.note_foreign(view),
+            Found::Orphan(view) => {
+                if self.may_ask(&InstanceId::new(view.name.as_str()), Reason::Orphan) {
+                    let letter = ToFleet::Orphan(provider.clone(), view.clone());
+                    let _ = self.start.fleet.tell(letter);
+                }
+            }
+            Found::Unlisted(record) => {
+                if self.may_ask(&record.id, Reason::Unlisted) {
+                    let evidence = format!(
+                        "a complete listing of `{provider}` does not name machine `{}`",
+                        record.machine
+                    );
+                    self.ask(record, evidence);
+                }
+            }
+            Found::Listed(record, view) => {
+                if let Some(owner) = self.start.base.registry.inlet(&record.id) {
+                    let _ = owner.tell(ToInstance::Seen(view.clone()));
+                }
+                if mutants::is(Mutant::ReaperDeletesDirectly) {
+                    self.ask(record, "its machine looks odd".into());
+                }
+            }
+        }
+    }
+
+    /// Returns whether the reaper asks; in shadow mode it only says what it would have asked.
+    fn may_ask(&self, id: &InstanceId, reason: Reason) -> bool {
+        match self.start.settings.mode {
+            ReaperMode::Active => true,
+            ReaperMode::Shadow => {
+                self.announce(Subject::Instance(id.clone()), What::ShadowAsk(reason));
+                false
+            }
+        }
+    }
+
+    fn ask(&self, record: &Instance, evidence: String) {
+        let (rank, by) = if mutants::is(Mutant::ReaperDeletesDirectly) {
+            (WishRank::Force, Some(made_up()))
+        } else {
+            (WishRank::Retire, None)
+        };
+        self.reap(record, rank, by, evidence);
+    }
+
+    fn reap(&self, record: &Instance, rank: WishRank, by: Option<Petition>, evidence: String) {
+        let reply = Reply::nobody();
+        let _ = self.start.fleet.tell(ToFleet::Reap {
+            pool: record.pool.clone(),
+            instance: record.id.clone(),
+            ask: Retire { rank, reason: Reason::Unlisted, evidence, by, reply },
+        });
+    }
+
+    fn note_foreign(&mut self, view: &MachineView) {
+        if !self.foreign.insert(view.name.clone()) {
+            return;
+        }
+        let machine = view.name.clone();
+        warn!(machine.name = %machine, "machine `{machine}` is of a holder we never had; not touched");
+        self.start.base.registry.note_foreign(machine.clone(), self.start.base.clock.now());
+        self.announce(
+            Subject::Instance(InstanceId::new(view.name.as_str())),
+            What::Foreign { machine, holder: view.stamp.holder.clone() },
+        );
+    }
+
+    /// Tells the feed; nothing of it is stored, because no row is ours to write.
+    fn announce(&self, subject: Subject, what: What) {
+        let at = self.start.base.clock.now();
+        let event = Event { subject, seq: 0, at, last_at: at, count: 1, what };
+        self.start.base.registry.announce(&event);
+    }
+
+    fn pass_on_runners(&self, seen: &Runners) {
+        for (record, runner) in compare_runners(&seen.listing, &seen.records) {
+            if let Some(owner) = self.start.base.registry.inlet(&record.id) {
+                let _ = owner.tell(ToInstance::RunnerSeen(runner.clone()));
+            }
+        }
+    }
+
+    /// Commits the mistake of the "orphaned stamped pod" reaper, for the checkers.
+    fn kill_unclaimed(&self, records: &[Instance]) {
+        let now = self.start.base.clock.now();
+        for record in records {
+            let started = record.state >= State::Starting && record.state <= State::Busy;
+            if started && record.executing.is_none() && is_due(record.since, CLAIM_WITHIN, now) {
+                self.reap(record, WishRank::Force, Some(made_up()), "nobody claims it".into());
+            }
+        }
+    }
+}
+
+fn made_up() -> Petition {
+    Petition { who: "reaper".into(), why: "a finding taken for a warrant".into() }
+}
+
+#[cfg(test)]
+mod tests;

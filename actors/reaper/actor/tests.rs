@@ -1,0 +1,230 @@
+//! The reaper with one provider that lists what it is told to.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::model::{Remains, Sighting};
+use crate::pool::fixtures::{Ground, a_moment, controller, machine, perform, row};
+use crate::ports::MachineRef;
+use crate::registry::Registry;
+
+/// A provider that counts listings and may hang.
+#[derive(Default)]
+struct Shelf {
+    machines: Mutex<Vec<MachineView>>,
+    listings: AtomicU64,
+    hang: Duration,
+}
+
+#[async_trait]
+impl Inventory for Shelf {
+    async fn list(&self) -> Observation<Vec<MachineView>> {
+        self.listings.fetch_add(1, Ordering::Relaxed);
+        tokio::time::sleep(self.hang).await;
+        Observation::Complete(self.machines.lock().unwrap().clone())
+    }
+
+    async fn read(&self, _: &MachineRef) -> Sighting<MachineView> {
+        Sighting::Unknown("not in this play".into())
+    }
+
+    async fn remains(&self, _: &MachineRef, _: bool) -> Remains {
+        Remains::unavailable("not in this play")
+    }
+}
+
+struct Play {
+    ground: Arc<Ground>,
+    registry: Arc<Registry>,
+    heard: Arc<Mutex<Vec<ToFleet>>>,
+    leash: Option<Leash>,
+}
+
+impl Play {
+    fn start(mode: ReaperMode, shelves: &[(&str, &Arc<Shelf>)]) -> Self {
+        let (ground, registry) = (Arc::<Ground>::default(), Arc::<Registry>::default());
+        let heard = Arc::<Mutex<Vec<ToFleet>>>::default();
+        let fleet = Office::default();
+        let ear = Arc::clone(&heard);
+        fleet.install(Inlet::new(move |letter| {
+            ear.lock().unwrap().push(letter);
+            Ok(())
+        }));
+        let tick = Duration::from_mins(1);
+        let leash = super::start(ReaperStart {
+            fleet,
+            base: ground.base(&registry),
+            inventories: shelves
+                .iter()
+                .map(|(name, shelf)| (ProviderId::from(*name), Arc::clone(*shelf) as _))
+                .collect(),
+            rosters: BTreeMap::new(),
+            controller: Arc::new(controller()),
+            settings: ReaperSettings { mode, tick, confirm_after: tick },
+        });
+        Self { ground, registry, heard, leash: Some(leash) }
+    }
+
+    fn record(&self, row: Instance) {
+        self.ground.rows.lock().unwrap().insert(row.id.clone(), row);
+    }
+
+    fn orphans(&self) -> usize {
+        let heard = self.heard.lock().unwrap();
+        heard.iter().filter(|letter| matches!(letter, ToFleet::Orphan(..))).count()
+    }
+
+    fn reaps(&self) -> Vec<WishRank> {
+        let heard = self.heard.lock().unwrap();
+        heard
+            .iter()
+            .filter_map(|letter| match letter {
+                ToFleet::Reap { ask, .. } => Some(ask.rank),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+fn shelf<const N: usize>(machines: [MachineView; N]) -> Arc<Shelf> {
+    Arc::new(Shelf { machines: Mutex::new(machines.into()), ..Shelf::default() })
+}
+
+async fn seconds(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+#[test]
+fn an_orphan_is_told_to_the_fleet_after_two_listings() {
+    perform(async {
+        let play = Play::start(ReaperMode::Active, &[("sim", &shelf([machine("lost")]))]);
+        seconds(59).await;
+        assert_eq!(play.orphans(), 0);
+        seconds(2).await;
+        assert_eq!(play.orphans(), 1);
+    });
+}
+
+#[test]
+fn an_unlisted_instance_is_only_asked_and_never_forced() {
+    perform(async {
+        let play = Play::start(ReaperMode::Active, &[("sim", &shelf([machine("other")]))]);
+        play.record(row("a", State::Busy));
+        play.record(Instance { provider: "elsewhere".into(), ..row("b", State::Idle) });
+        seconds(61).await;
+        assert_eq!(play.reaps(), [WishRank::Retire], "a; it was not seen before the first tick");
+    });
+}
+
+#[test]
+fn the_deliberate_mistakes_are_made_when_chosen() {
+    for mutant in [Mutant::ReaperDeletesDirectly, Mutant::MissingClaimKills] {
+        perform(async {
+            mutants::choose(Some(mutant));
+            let play = Play::start(ReaperMode::Active, &[("sim", &shelf([machine("other")]))]);
+            play.record(row("a", State::Busy));
+            seconds(301).await;
+            mutants::choose(None);
+            assert!(play.reaps().contains(&WishRank::Force), "{mutant:?}");
+        });
+    }
+}
+
+#[test]
+fn in_shadow_mode_it_says_what_it_would_have_asked_and_asks_nothing() {
+    perform(async {
+        let play = Play::start(ReaperMode::Shadow, &[("sim", &shelf([machine("lost")]))]);
+        play.record(row("a", State::Idle));
+        let mut feed = play.registry.subscribe();
+        seconds(61).await;
+        assert!(play.heard.lock().unwrap().is_empty());
+        let mut reasons = Vec::new();
+        while let Ok(event) = feed.try_recv() {
+            if let What::ShadowAsk(reason) = event.what {
+                reasons.push(reason);
+            }
+        }
+        assert_eq!(reasons, [Reason::Orphan, Reason::Unlisted]);
+    });
+}
+
+#[test]
+fn a_foreign_machine_is_shown_once_and_never_touched() {
+    perform(async {
+        let mut stranger = machine("stranger");
+        stranger.stamp.holder = Some("somebody".into());
+        let play = Play::start(ReaperMode::Active, &[("sim", &shelf([stranger]))]);
+        let mut feed = play.registry.subscribe();
+        seconds(600).await;
+        assert!(play.heard.lock().unwrap().is_empty());
+        assert_eq!(play.registry.foreign().len(), 1);
+        assert!(feed.try_recv().is_ok());
+        assert!(feed.try_recv().is_err());
+    });
+}
+
+#[test]
+fn a_provider_that_hangs_delays_no_other_and_is_not_asked_twice_at_once() {
+    perform(async {
+        let slow = Arc::new(Shelf { hang: Duration::from_secs(3600), ..Shelf::default() });
+        let shelves = [("slow", &slow), ("sim", &shelf([machine("lost")]))];
+        let play = Play::start(ReaperMode::Active, &shelves);
+        seconds(61).await;
+        assert_eq!(play.orphans(), 1);
+        seconds(600).await;
+        let asked = slow.listings.load(Ordering::Relaxed);
+        assert!((2..=11).contains(&asked), "given up after a minute, asked {asked} times");
+    });
+}
+
+#[test]
+fn the_owner_hears_of_its_machine() {
+    perform(async {
+        let over = MachineView {
+            phase: crate::model::MachinePhase::Over(crate::model::ExitFacts::default()),
+            ..machine("a")
+        };
+        let play = Play::start(ReaperMode::Active, &[("sim", &shelf([over]))]);
+        play.record(row("a", State::Idle));
+        let letters = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&letters);
+        let inlet = Inlet::new(move |letter| {
+            assert!(matches!(letter, ToInstance::Seen(_)));
+            count.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        });
+        let entry = play.registry.claim("a".into(), inlet).unwrap();
+        a_moment().await;
+        assert_eq!(letters.load(Ordering::Relaxed), 1);
+        drop(entry);
+    });
+}
+
+#[test]
+fn its_end_is_told_to_the_fleet() {
+    perform(async {
+        let mut play = Play::start(ReaperMode::Active, &[]);
+        a_moment().await;
+        play.leash = None;
+        a_moment().await;
+        assert!(matches!(
+            play.heard.lock().unwrap().as_slice(),
+            [ToFleet::Died { part: Part::Reaper, panicked: false }]
+        ));
+    });
+}
+
+#[test]
+fn a_store_that_fails_costs_a_round_and_nothing_else() {
+    perform(async {
+        let play = Play::start(ReaperMode::Active, &[("sim", &shelf([machine("lost")]))]);
+        play.ground.broken_reads.store(1, Ordering::Relaxed);
+        seconds(61).await;
+        assert_eq!(play.orphans(), 0, "that was the first listing that counts");
+        seconds(60).await;
+        assert_eq!(play.orphans(), 1);
+    });
+}

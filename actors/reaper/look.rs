@@ -1,0 +1,78 @@
+//! One round of looking: a listing first, the records after it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::warn;
+
+use super::sweep::registered_as;
+use crate::base::Base;
+use crate::model::{ForgeId, Instance, MachineView, Observation, ProviderId, RunnerView, Scope};
+use crate::ports::{Inventory, Roster};
+
+/// How long a listing may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Holds a provider's listing and that provider's live records, read after it.
+pub(crate) struct Machines {
+    pub(crate) listing: Observation<Vec<MachineView>>,
+    pub(crate) records: Vec<Instance>,
+}
+
+/// Holds a scope's listing and that scope's live records, read after it.
+pub(crate) struct Runners {
+    pub(crate) listing: Observation<Vec<RunnerView>>,
+    pub(crate) records: Vec<Instance>,
+}
+
+/// Lists a provider's machines; nothing if the records could not be read.
+pub(crate) async fn list_machines(
+    base: &Base,
+    provider: &ProviderId,
+    inventory: Arc<dyn Inventory>,
+) -> Option<Machines> {
+    let listing = in_time(inventory.list()).await;
+    let mut records = live_instances(base).await?;
+    records.retain(|row| row.provider == *provider);
+    Some(Machines { listing, records })
+}
+
+/// Returns the scopes of a forge in which a runner of ours may be registered.
+pub(crate) async fn scopes_in_use(base: &Base, forge: &ForgeId) -> BTreeSet<Scope> {
+    live_instances(base)
+        .await
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|row| row.forge == *forge && registered_as(row).is_some())
+        .map(|row| row.scope)
+        .collect()
+}
+
+/// Lists the runners of a scope; nothing if the records could not be read.
+pub(crate) async fn list_runners(
+    base: &Base,
+    forge: &ForgeId,
+    scope: &Scope,
+    roster: &Arc<dyn Roster>,
+) -> Option<Runners> {
+    let listing = in_time(roster.runners(scope)).await;
+    let mut records = live_instances(base).await?;
+    records.retain(|row| row.forge == *forge && row.scope == *scope);
+    Some(Runners { listing, records })
+}
+
+async fn in_time<T>(listing: impl Future<Output = Observation<T>>) -> Observation<T> {
+    tokio::time::timeout(PATIENCE, listing)
+        .await
+        .unwrap_or_else(|_| Observation::Unusable("no answer in time".into()))
+}
+
+/// Reads the live rows; a store that fails ends the round, the next tick tries again.
+async fn live_instances(base: &Base) -> Option<Vec<Instance>> {
+    base.records
+        .live_instances(None)
+        .await
+        .inspect_err(|error| warn!(error.message = %error, "cannot sweep without records"))
+        .ok()
+}

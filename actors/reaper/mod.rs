@@ -1,0 +1,23 @@
+//! What exists and should not, and what should exist and does not.
+//!
+//! The reaper takes no input but the clock and holds only the seeing halves of the ports. It
+//! compares listings with records, listings first, and says what it found:
+//!
+//! - an *orphan* is a machine that carries our controller's stamp and a holder we had, that
+//!   two complete listings at least `confirm_after` apart name, and that no live record owns.
+//!   The fleet is told; the pool gives it an owner, which makes sure that it is free first;
+//! - a *foreign* machine carries our controller's stamp and a holder we never had: a copied
+//!   database, a restored backup, a second daemon. It is shown and never touched;
+//! - an *unlisted* instance has a record whose machine was seen before and that a complete
+//!   listing does not name. Its owner is asked to go, within its pool's budget, and looks
+//!   for itself before anything else;
+//! - a *sighting* that an owner may not know of yet is passed on as a fact.
+//!
+//! It never deletes and cannot: a listing nominates, its finding is not a warrant.
+//! A listing that failed, is partial, or is empty while machines should exist proves nothing.
+
+mod actor;
+mod look;
+mod sweep;
+
+pub(crate) use actor::{ReaperStart, start};

@@ -1,0 +1,195 @@
+//! Compares what a provider or a forge lists with what the records say.
+//!
+//! `now` is always the moment the listing *began*, and the records were read after it ended:
+//! what came to be in between is in the records and must not be missed in the listing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::model::{
+    Instance, MachineName, MachinePhase, MachineView, Observation, Registration, RunnerName,
+    RunnerView, State, Timestamp, Worker, is_due,
+};
+use crate::ports::Controller;
+
+/// Tells what a sweep found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    /// A machine of ours that no record owns.
+    Orphan(&'a MachineView),
+    /// A machine with our stamp and a holder we never had.
+    Foreign(&'a MachineView),
+    /// An instance whose machine the listing does not name.
+    Unlisted(&'a Instance),
+    /// An instance whose machine looks other than its owner may know.
+    Listed(&'a Instance, &'a MachineView),
+}
+
+/// Remembers machines without a record from one complete listing to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Memory(BTreeMap<MachineName, Unowned>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Unowned {
+    uid: Option<String>,
+    since: Timestamp,
+}
+
+/// Compares one provider's listing with the live records of that provider.
+pub(crate) fn compare<'a>(
+    listing: &'a Observation<Vec<MachineView>>,
+    records: &'a [Instance],
+    memory: &Memory,
+    controller: &Controller,
+    confirm_after: Duration,
+    now: Timestamp,
+) -> (Vec<Found<'a>>, Memory) {
+    let Some(views) = usable(listing, records) else {
+        return (Vec::new(), memory.clone());
+    };
+    let index = Index::of(records);
+    let mut found = Vec::new();
+    let mut unowned = BTreeMap::new();
+    let mut listed: BTreeMap<&MachineName, &MachineView> = BTreeMap::new();
+
+    for view in views.iter().filter(|view| view.stamp.controller.as_ref() == Some(&controller.id)) {
+        listed.insert(&view.name, view);
+        if index.owns(view) {
+            continue;
+        }
+        let ours =
+            view.stamp.holder.as_ref().is_some_and(|holder| controller.holders.contains(holder));
+        if !ours {
+            found.push(Found::Foreign(view));
+            continue;
+        }
+        let earlier = memory.0.get(&view.name).filter(|earlier| earlier.uid == view.uid);
+        if earlier.is_some_and(|earlier| is_due(earlier.since, confirm_after, now)) {
+            found.push(Found::Orphan(view));
+        }
+        let since = earlier.map_or(now, |earlier| earlier.since);
+        unowned.insert(view.name.clone(), Unowned { uid: view.uid.clone(), since });
+    }
+    for record in records {
+        match listed.get(&record.machine).filter(|view| same_machine(record, view)) {
+            Some(view) if matters(record, view) => found.push(Found::Listed(record, view)),
+            None if is_missed(record, now) => found.push(Found::Unlisted(record)),
+            Some(_) | None => {}
+        }
+    }
+    (found, Memory(unowned))
+}
+
+/// Returns the runners whose owners should hear how the forge sees them.
+pub(crate) fn compare_runners<'a>(
+    listing: &'a Observation<Vec<RunnerView>>,
+    records: &'a [Instance],
+) -> Vec<(&'a Instance, &'a RunnerView)> {
+    let Observation::Complete(runners) = listing else { return Vec::new() };
+    let by_name: BTreeMap<&RunnerName, &RunnerView> =
+        runners.iter().map(|runner| (&runner.name, runner)).collect();
+    records
+        .iter()
+        .filter_map(|record| {
+            let runner = *by_name.get(registered_as(record)?)?;
+            tells_something(record, runner).then_some((record, runner))
+        })
+        .collect()
+}
+
+/// Returns the name under which a runner of this instance may be registered.
+pub(crate) fn registered_as(record: &Instance) -> Option<&RunnerName> {
+    match &record.registration {
+        Registration::Uncertain(name) | Registration::Known { name, .. } => Some(name),
+        Registration::None | Registration::Gone | Registration::WrittenOff => None,
+    }
+}
+
+/// Returns the machines of a listing that says something. An empty one while machines
+/// should exist is taken for a failure that looks like an answer.
+fn usable<'a>(
+    listing: &'a Observation<Vec<MachineView>>,
+    records: &[Instance],
+) -> Option<&'a [MachineView]> {
+    match listing {
+        Observation::Complete(views) => {
+            let expected = records.iter().any(|row| row.seen_at.is_some() && row.occupies());
+            (!views.is_empty() || !expected).then_some(views)
+        }
+        Observation::Unusable(_) => None,
+    }
+}
+
+/// Finds the owner of a machine by its name and by the provider's id.
+struct Index<'a> {
+    by_name: BTreeMap<&'a MachineName, &'a Instance>,
+    by_uid: BTreeMap<&'a str, &'a Instance>,
+}
+
+impl<'a> Index<'a> {
+    fn of(records: &'a [Instance]) -> Self {
+        let live = || records.iter().filter(|row| row.state != State::Deleted);
+        Self {
+            by_name: live().map(|row| (&row.machine, row)).collect(),
+            by_uid: live().filter_map(|row| Some((row.uid.as_deref()?, row))).collect(),
+        }
+    }
+
+    fn owns(&self, view: &MachineView) -> bool {
+        self.by_name.contains_key(&view.name)
+            || view.uid.as_deref().is_some_and(|uid| self.by_uid.contains_key(uid))
+    }
+}
+
+/// Returns whether a machine of the record's name is the record's machine.
+fn same_machine(record: &Instance, view: &MachineView) -> bool {
+    match (&record.uid, &view.uid) {
+        (Some(known), Some(listed)) => known == listed,
+        (None, _) | (_, None) => true,
+    }
+}
+
+/// Returns whether a machine should have been listed: it was seen before the listing began,
+/// and nobody knows of its end.
+fn is_missed(record: &Instance, now: Timestamp) -> bool {
+    let alive = match record.state {
+        State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring => true,
+        State::PendingCreate
+        | State::Creating
+        | State::Ended
+        | State::PendingDelete
+        | State::Deleting
+        | State::Deleted => false,
+    };
+    alive && record.seen_at.is_some_and(|seen| seen < now)
+}
+
+/// Returns whether a machine looks other than its owner may know.
+fn matters(record: &Instance, view: &MachineView) -> bool {
+    if record.state >= State::Ended {
+        return false;
+    }
+    let over_or_in_doubt = match view.phase {
+        MachinePhase::Over(_) | MachinePhase::Doubt(_) => true,
+        MachinePhase::Booting | MachinePhase::Running => false,
+    };
+    over_or_in_doubt
+        || view.leaving
+        || record.seen_at.is_none()
+        || (view.ready && record.ready_at.is_none())
+        || (view.worker == Worker::Present && record.state != State::Busy)
+}
+
+/// Returns whether the forge's view differs from what the record makes one expect.
+fn tells_something(record: &Instance, runner: &RunnerView) -> bool {
+    let id_unknown = match &record.registration {
+        Registration::Known { id, .. } => *id != runner.id,
+        Registration::Uncertain(_) => true,
+        Registration::None | Registration::Gone | Registration::WrittenOff => false,
+    };
+    let expected_busy = record.state == State::Busy;
+    id_unknown || runner.busy != expected_busy || !runner.online || record.ready_at.is_none()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! The shell of the requeue actor: look, ask, pass the answers on.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::task::AbortHandle;
+use tracing::{debug, warn};
+
+use super::unserved::{Question, Why, find, question};
+use super::ToRequeue;
+use crate::base::Base;
+use crate::fleet::{Part, ToFleet};
+use crate::jobs::{Finding, ToLedger};
+use crate::mail::{Inlet, Office};
+use crate::model::{ForgeId, InstanceId, Job, JobId, Sighting, State, Timestamp};
+use crate::ports::{Roster, StoreError};
+use crate::settings::RequeueSettings;
+use crate::supervise::{Leash, Letter, Obituary, inlet};
+
+/// How many questions may be under way at once.
+const IN_FLIGHT: usize = 8;
+
+/// How long the forge may take to answer.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// Holds what the requeue actor is connected to.
+pub(crate) struct RequeueStart {
+    pub(crate) office: Office<ToRequeue>,
+    pub(crate) fleet: Office<ToFleet>,
+    pub(crate) ledger: Office<ToLedger>,
+    pub(crate) base: Base,
+    pub(crate) rosters: BTreeMap<ForgeId, Arc<dyn Roster>>,
+    pub(crate) settings: RequeueSettings,
+}
+
+/// Starts the requeue actor in its office; its end is told to the fleet as `Died`.
+pub(crate) fn start(start: RequeueStart) -> Leash {
+    let office = start.office.clone();
+    let inlet = inlet(RequeueActor::new(start).start());
+    office.install(inlet.clone());
+    Leash::new(move || {
+        let _ = inlet.tell(ToRequeue::Halt);
+    })
+}
+
+struct RequeueActor {
+    links: RequeueStart,
+    /// The look through the records that is under way.
+    look: Option<AbortHandle>,
+    /// What is still to be asked.
+    line: VecDeque<Question>,
+    /// What is in line or under way.
+    about: BTreeSet<JobId>,
+    under_way: usize,
+    errands: Vec<AbortHandle>,
+    _obituary: Obituary,
+}
+
+impl RequeueActor {
+    fn new(links: RequeueStart) -> Self {
+        let fleet = links.fleet.clone();
+        let obituary = Obituary::new(move |panicked| {
+            let _ = fleet.tell(ToFleet::Died { part: Part::Requeue, panicked });
+        });
+        Self {
+            links,
+            look: None,
+            line: VecDeque::new(),
+            about: BTreeSet::new(),
+            under_way: 0,
+            errands: Vec::new(),
+            _obituary: obituary,
+        }
+    }
+
+    /// Looks through the records, unless the last round is still going on.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        let looking = self.look.as_ref().is_some_and(|look| !look.is_finished());
+        if looking || !self.about.is_empty() {
+            return;
+        }
+        let (base, settings) = (self.links.base.clone(), self.links.settings.clone());
+        let home: Inlet<ToRequeue> = inlet(ctx.address());
+        let look = self.run(async move {
+            match look(&base, &settings).await {
+                Ok(found) => {
+                let _ = home.tell(ToRequeue::Found(found));
+            }
+                Err(why) => warn!("cannot look for unserved jobs: {why}"),
+            }
+        });
+        self.look = Some(look);
+    }
+
+    /// Asks about one job as soon as there is room.
+    fn ask_about(&mut self, job: JobId, ctx: &mut Context<Self>) {
+        let base = self.links.base.clone();
+        let home: Inlet<ToRequeue> = inlet(ctx.address());
+        self.run(async move {
+            match base.records.job(&job).await {
+                Ok(row) => {
+                    let asked = row.and_then(|row| question(&row, Why::InstanceEnded));
+                    let _ = home.tell(ToRequeue::Found(asked.into_iter().collect()));
+                }
+                Err(why) => warn!(job.id = %job, "cannot ask about job {job} yet: {why}"),
+            }
+        });
+    }
+
+    fn enlist(&mut self, found: Vec<Question>) {
+        for question in found {
+            if self.about.insert(question.job.clone()) {
+                self.line.push_back(question);
+            }
+        }
+    }
+
+    /// Asks as many as may be under way.
+    fn ask(&mut self, ctx: &mut Context<Self>) {
+        while self.under_way < IN_FLIGHT
+            && let Some(question) = self.line.pop_front()
+        {
+            self.under_way += 1;
+            let over = Over { home: inlet(ctx.address()), job: question.job.clone() };
+            let roster = self.links.rosters.get(&question.job.forge).cloned();
+            let ledger = self.links.ledger.clone();
+            let begun = self.links.base.clock.now();
+            self.run(async move {
+                let _over = over;
+                let finding = put(roster, question, begun).await;
+                let _ = ledger.tell(ToLedger::Finding(finding));
+            });
+        }
+    }
+
+    fn run(&mut self, errand: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let errand = self.links.base.spawner.spawn(Box::pin(errand));
+        self.errands.retain(|errand| !errand.is_finished());
+        self.errands.push(errand.clone());
+        errand
+    }
+}
+
+impl Actor for RequeueActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(self.links.settings.tick, Self::look);
+    }
+}
+
+impl Handler<Letter<ToRequeue>> for RequeueActor {
+    type Result = ();
+
+    fn handle(&mut self, Letter(letter): Letter<ToRequeue>, ctx: &mut Self::Context) {
+        match letter {
+            ToRequeue::Ask(job) => self.ask_about(job, ctx),
+            ToRequeue::Tick => self.look(ctx),
+            ToRequeue::Found(found) => {
+                self.enlist(found);
+                self.ask(ctx);
+            }
+            ToRequeue::Answered(job) => {
+                self.under_way = self.under_way.saturating_sub(1);
+                self.about.remove(&job);
+                self.ask(ctx);
+            }
+            ToRequeue::Halt => ctx.stop(),
+        }
+    }
+}
+
+impl Drop for RequeueActor {
+    fn drop(&mut self) {
+        for errand in &self.errands {
+            errand.abort();
+        }
+    }
+}
+
+/// Tells the actor that a question is over, also when the answer never comes.
+struct Over {
+    home: Inlet<ToRequeue>,
+    job: JobId,
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        let _ = self.home.tell(ToRequeue::Answered(self.job.clone()));
+    }
+}
+
+/// Reads the open jobs and, if one is promised or runs, the instances.
+async fn look(base: &Base, settings: &RequeueSettings) -> Result<Vec<Question>, StoreError> {
+    let jobs = base.records.open_jobs().await?;
+    let mut live: BTreeMap<InstanceId, State> = BTreeMap::new();
+    if jobs.iter().any(|job| Job::holder(job).is_some()) {
+        let rows = base.records.live_instances(None).await?;
+        live.extend(rows.into_iter().map(|row| (row.id, row.state)));
+    }
+    let found = find(&jobs, &live, base.clock.now(), settings);
+    debug!(open = jobs.len(), asked = found.len(), "looked for unserved jobs");
+    Ok(found)
+}
+
+/// Puts one question to the forge.
+async fn put(roster: Option<Arc<dyn Roster>>, asked: Question, begun: Timestamp) -> Finding {
+    let seen = match roster {
+        Some(roster) => {
+            let answer = roster.job(&asked.job, &asked.place, asked.run);
+            let late = |_| Sighting::Unknown("no answer in time".into());
+            tokio::time::timeout(DEADLINE, answer).await.unwrap_or_else(late)
+        }
+        None => Sighting::Unknown(format!("forge `{}` is not configured", asked.job.forge)),
+    };
+    let Question { job, instance, generation, .. } = asked;
+    Finding { job, instance, generation, begun, seen }
+}

@@ -1,0 +1,133 @@
+//! Which jobs the forge is asked about, and when again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::model::{
+    Generation, InstanceId, Job, JobFact, JobId, OfferStage, Place, State, Timestamp, elapsed,
+    is_due,
+};
+use crate::settings::RequeueSettings;
+
+/// The ages at which a running job is asked about, before it is every hour.
+const GROWING: [Duration; 3] =
+    [Duration::from_mins(5), Duration::from_mins(15), Duration::from_hours(1)];
+
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+
+/// Asks about one job; the answer is bound to the attempt that stands now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The job.
+    pub job: JobId,
+    /// Where it comes from.
+    pub place: Place,
+    /// Its workflow run.
+    pub run: u64,
+    /// Whom it is promised to or runs on.
+    pub instance: Option<InstanceId>,
+    /// Which offer stands.
+    pub generation: Generation,
+    /// Why it is asked.
+    pub why: Why,
+}
+
+/// Tells why a job is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// Its instance ended, or is nowhere.
+    InstanceEnded,
+    /// It was delivered, and the forge has not said that it runs.
+    Unproven,
+    /// It has run for long without news.
+    Running,
+    /// It has waited for long.
+    Waiting,
+}
+
+/// Makes the question about a job, if it is one to ask about at all.
+pub(crate) fn question(job: &Job, why: Why) -> Option<Question> {
+    // A job no pool serves is nobody's business.
+    let concerns_us = job.is_live() && job.pool.is_some();
+    concerns_us.then(|| Question {
+        job: job.id.clone(),
+        place: job.place.clone(),
+        run: job.run,
+        instance: job.holder().cloned(),
+        generation: job.generation,
+        why,
+    })
+}
+
+/// Finds the jobs to ask about, those that may be stranded first.
+pub(crate) fn find(
+    jobs: &[Job],
+    live: &BTreeMap<InstanceId, State>,
+    now: Timestamp,
+    settings: &RequeueSettings,
+) -> Vec<Question> {
+    let mut found: Vec<Question> = jobs
+        .iter()
+        .filter_map(|job| question(job, why(job, live, now, settings)?))
+        .collect();
+    found.sort_by(|a, b| (a.why, &a.job).cmp(&(b.why, &b.job)));
+    found
+}
+
+/// Returns why a job is due to be asked about now, if it is.
+fn why(
+    job: &Job,
+    live: &BTreeMap<InstanceId, State>,
+    now: Timestamp,
+    settings: &RequeueSettings,
+) -> Option<Why> {
+    let ended = |id: &InstanceId| live.get(id).is_none_or(|state| *state >= State::Ended);
+    let patience = settings.orphan_after;
+    // One 404 may be a lie; it is asked again at once, and then without haste.
+    let doubted = job.asked.missing == 1;
+    if let Some(offer) = job.open_offer() {
+        let due = match offer.stage {
+            // It lapses by itself.
+            OfferStage::Offered => return None,
+            OfferStage::Delivered => doubted || asked_before(job, patience, now),
+        };
+        return match ended(&offer.instance) {
+            true if due => Some(Why::InstanceEnded),
+            false if due && is_due(offer.since, patience, now) => Some(Why::Unproven),
+            true | false => None,
+        };
+    }
+    if let Some(run) = &job.execution {
+        return if ended(&run.instance) {
+            (doubted || asked_before(job, patience, now)).then_some(Why::InstanceEnded)
+        } else {
+            (doubted || is_growing(job, run.since, now)).then_some(Why::Running)
+        };
+    }
+    let (floor, repeat, why) = match job.fact {
+        JobFact::InProgress => {
+            return (doubted || is_growing(job, job.heard_at, now)).then_some(Why::Running);
+        }
+        JobFact::Queued => (HOUR, HOUR, Why::Waiting),
+        // A deployment rule may hold a job for weeks.
+        JobFact::Waiting => (DAY, DAY, Why::Waiting),
+        JobFact::Completed(_) => return None,
+    };
+    let due = is_due(job.queued_at, floor, now) && (doubted || asked_before(job, repeat, now));
+    due.then_some(why)
+}
+
+/// Returns whether the last answer is older than `wait`, or there was none.
+fn asked_before(job: &Job, wait: Duration, now: Timestamp) -> bool {
+    job.asked.last_at.is_none_or(|last| is_due(last, wait, now))
+}
+
+/// Returns whether one of the growing ages has passed since the last answer.
+fn is_growing(job: &Job, since: Timestamp, now: Timestamp) -> bool {
+    let age = elapsed(since, now);
+    let hours = Duration::from_hours(age.as_secs() / 3600);
+    let passed = GROWING.into_iter().chain([hours]).filter(|step| *step <= age).max();
+    let Some(step) = passed.filter(|step| !step.is_zero()) else { return false };
+    job.asked.last_at.is_none_or(|last| elapsed(since, last) < step)
+}

@@ -1,0 +1,211 @@
+//! Seeded worlds by the thousand: run, check, count; or one of them told step by step.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::checks::Checker;
+use super::{Observed, Outside, Plan, SimPorts, Watcher, World, in_virtual_time, millis};
+use crate::fleet::{self, ToFleet};
+use crate::invariants::Violation;
+use crate::jobs;
+use crate::mail::{Inlet, Office};
+use crate::registry::Registry;
+
+/// How many jobs come to each world.
+const JOBS: u32 = 60;
+/// How long the storm goes on after the last job came.
+const AFTERMATH: Duration = Duration::from_mins(30);
+/// How long a calm world may take until every job is over, and then until nothing is left.
+/// A job that a dead run left queued is given up after a day; a registration after another.
+const PATIENCE: Duration = Duration::from_hours(60);
+
+/// Holds what many worlds brought.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Worlds run.
+    pub seeds: u64,
+    /// Instances that came to their end.
+    pub lifetimes: u64,
+    /// Faults injected.
+    pub faults: u64,
+    /// Promises broken.
+    pub violations: u64,
+    /// Virtual time lived.
+    pub years: f64,
+    /// The worlds that broke one.
+    pub failures: Vec<Failure>,
+}
+
+/// Tells of a world that broke a promise.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its seed.
+    pub seed: u64,
+    /// The first promise it broke.
+    pub what: String,
+    /// The end of its story.
+    pub story: Vec<String>,
+}
+
+/// Holds what one world brought.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Instances that came to their end.
+    pub lifetimes: u64,
+    /// Faults injected.
+    pub faults: u64,
+    /// What was broken.
+    pub broken: Vec<Violation>,
+    /// Virtual time lived, in milliseconds.
+    pub lived: u64,
+    /// The hash of everything that happened.
+    pub hash: u64,
+    /// The story, if it was to be told.
+    pub story: Vec<String>,
+}
+
+/// Runs so many worlds on so many threads.
+pub fn run(from: u64, seeds: u64, threads: usize) -> Tally {
+    let next = AtomicU64::new(from);
+    let end = from.saturating_add(seeds);
+    let mut tally = Tally::default();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.max(1))
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut tally = Tally::default();
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= end {
+                            return tally;
+                        }
+                        tally.add(seed, run_seed(seed, Told::Nothing));
+                    }
+                })
+            })
+            .collect();
+        for worker in workers {
+            if let Ok(part) = worker.join() {
+                tally.merge(part);
+            }
+        }
+    });
+    tally.failures.sort_by_key(|failure| failure.seed);
+    tally
+}
+
+/// Runs one world and returns its whole story.
+pub fn replay(seed: u64) -> (Tally, Vec<String>) {
+    let mut outcome = run_seed(seed, Told::Everything);
+    let story = std::mem::take(&mut outcome.story);
+    let mut tally = Tally::default();
+    tally.add(seed, outcome);
+    (tally, story)
+}
+
+/// Tells how much of a story is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing but the hash.
+    Nothing,
+    /// Every step.
+    Everything,
+}
+
+/// Runs the world of a seed.
+pub fn run_seed(seed: u64, told: Told) -> Outcome {
+    run_plan(Plan::random(seed, JOBS), told)
+}
+
+/// Runs a world: storm, calm, and then nothing may be left.
+pub fn run_plan(plan: Plan, told: Told) -> Outcome {
+    in_virtual_time(async move {
+        let checker = Rc::new(RefCell::new(Checker::new(&plan.pools)));
+        let mut world = World::new(plan, start_fleet).watched_by(Eyes(Rc::clone(&checker)));
+        if told == Told::Everything {
+            world = world.telling_stories();
+        }
+        world.storm(AFTERMATH).await;
+        let left = world.settle(PATIENCE).await;
+        let registry = world.registry().cloned();
+        let outside = world.outside();
+        let mut checker = checker.borrow_mut();
+        checker.scan(&outside, registry.as_deref());
+        checker.at_the_end(&outside, registry.as_deref(), &left);
+        Outcome {
+            lifetimes: outside.shelf.lifetimes(),
+            faults: outside.injected.values().sum(),
+            broken: checker.broken().to_vec(),
+            lived: outside.now(),
+            hash: outside.trace.hash(),
+            story: outside.trace.lines().to_vec(),
+        }
+    })
+}
+
+/// Starts the real fleet on a world's ports.
+pub fn start_fleet(ports: SimPorts) -> Inlet<ToFleet> {
+    let office = Office::default();
+    let fleet = fleet::Ports {
+        base: ports.base,
+        instances: ports.kit,
+        jobs: jobs::Kit::new(ports.jobs),
+        pools: fleet::Kit::new(ports.pools),
+        inventories: ports.inventories,
+        rosters: ports.rosters,
+        settings: ports.settings,
+    };
+    let keeping = fleet::keep(fleet, ports.specs, office.clone());
+    tokio::task::spawn_local(async move {
+        keeping.await;
+    });
+    Inlet::new(move |letter| office.tell(letter))
+}
+
+/// Lets the checker see what the world shows.
+struct Eyes(Rc<RefCell<Checker>>);
+
+impl Watcher for Eyes {
+    fn step(&mut self, seen: &[Observed], outside: &Outside, registry: Option<&Registry>) {
+        self.0.borrow_mut().look(seen, outside, registry);
+    }
+}
+
+impl Tally {
+    fn add(&mut self, seed: u64, outcome: Outcome) {
+        self.seeds += 1;
+        self.lifetimes += outcome.lifetimes;
+        self.faults += outcome.faults;
+        self.violations += u64::try_from(outcome.broken.len()).unwrap_or(u64::MAX);
+        self.years += years(outcome.lived);
+        if let Some(first) = outcome.broken.first() {
+            let what = first.to_string();
+            self.failures.push(Failure { seed, what, story: last_words(seed, first) });
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.seeds += other.seeds;
+        self.lifetimes += other.lifetimes;
+        self.faults += other.faults;
+        self.violations += other.violations;
+        self.years += other.years;
+        self.failures.extend(other.failures);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn years(lived: u64) -> f64 {
+    lived as f64 / millis(Duration::from_hours(24 * 365)) as f64
+}
+
+/// Returns the last steps that concern whoever broke the promise: the world is run again, and
+/// tells the same story because it has the same seed.
+fn last_words(seed: u64, broken: &Violation) -> Vec<String> {
+    let story = run_seed(seed, Told::Everything).story;
+    let mut lines: Vec<String> =
+        story.into_iter().filter(|line| line.contains(&broken.about)).collect();
+    lines.split_off(lines.len().saturating_sub(40))
+}
