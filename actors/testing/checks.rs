@@ -181,10 +181,7 @@ impl Checker {
         if before.is_some_and(|row| row.end.is_none())
             && let Some(End::Gone { .. }) = &after.end
         {
-            let there = truth
-                .yard
-                .anywhere(&after.machine)
-                .is_some_and(|machine| machine.exists());
+            let there = truth.yard.anywhere(&after.machine).is_some_and(|machine| machine.exists());
             self.demand(!there, 18, &after.id, || "was called gone while it was there".into());
         }
         if newly(State::Ended)

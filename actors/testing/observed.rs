@@ -133,7 +133,7 @@ pub enum Seen {
         job: u64,
         /// How.
         conclusion: Conclusion,
-        /// Whether a machine of ours was deleted under it by us.
+        /// Whether we deleted its machine under it without an operator's word.
         killed_by_us: bool,
     },
     /// The daemon started.

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Kind, Machine, SimProvider, Stage};
+use super::{Hand, Kind, Machine, SimProvider, Stage};
 use crate::model::{HostName, MachineView, RunnerId, WarrantKind};
 use crate::ports::{
     CreateError, CreateOrder, Deletion, Grace, Jit, MachineRef, Provider, ProviderError,
@@ -179,7 +179,7 @@ impl Outside {
     ) -> (u64, Result<Deletion, ProviderError>) {
         let wait = self.provider_wait();
         let later = |why: &str| ProviderError::Later { after: None, why: why.into() };
-        self.observe_delete(provider, target);
+        let hand = self.observe_delete(provider, target);
         let found =
             self.find(provider, target).map(|machine| (machine.number, machine.delete_lies));
         let Some((number, lies)) = found else {
@@ -193,9 +193,9 @@ impl Outside {
                 }
                 return (wait, Ok(Deletion::Accepted));
             }
-            DeletePlan::Good(linger) => self.begin_departure(number, linger, grace),
+            DeletePlan::Good(linger) => self.begin_departure(number, hand, linger, grace),
             DeletePlan::Lost => {
-                self.begin_departure(number, 1_000, grace);
+                self.begin_departure(number, hand, 1_000, grace);
                 let rate = self.faults.store.crash_effect;
                 self.may_crash(rate, "crash after a delete");
                 return (20_000, Err(later("timeout")));
@@ -221,9 +221,9 @@ impl Outside {
         }
     }
 
-    fn begin_departure(&mut self, number: u64, linger: u64, grace: Grace) {
+    fn begin_departure(&mut self, number: u64, hand: Hand, linger: u64, grace: Grace) {
         let over = self.is_over(number);
-        self.cut_off(number, true);
+        self.cut_off(number, hand);
         if let Some(machine) = self.yard.machines.get_mut(&number) {
             machine.leaving = true;
             if !over {
@@ -235,7 +235,7 @@ impl Outside {
         self.later(linger, Happening::Depart(number));
     }
 
-    fn observe_delete(&mut self, provider: usize, target: &MachineRef) {
+    fn observe_delete(&mut self, provider: usize, target: &MachineRef) -> Hand {
         let machine = self.find(provider, target);
         let id = self.provider_id(provider);
         let row = self.shelf.owner(&id, &target.name);
@@ -259,8 +259,10 @@ impl Outside {
             has_exit_record: row.is_some_and(|row| self.shelf.has_exit(&row.id)),
             since: row.map(|row| row.since),
         };
-        self.note("delete", target.name.as_str(), u64::from(called.is_wrongful()));
+        let hand = if called.is_wrongful() { Hand::Wrongful } else { Hand::Ours };
+        self.note("delete", target.name.as_str(), u64::from(hand == Hand::Wrongful));
         self.observe(Seen::DeleteCalled(Box::new(called)));
+        hand
     }
 }
 

@@ -1,6 +1,6 @@
 //! A machine from its order to the day nothing is left of it.
 
-use super::{Kind, Stage};
+use super::{Hand, Kind, Stage};
 use crate::model::{Binding, RunnerId, RunnerName};
 use crate::testing::happening::Happening;
 use crate::testing::observed::Seen;
@@ -227,7 +227,7 @@ impl Outside {
             | Death::Wordless => Stage::Over(death.facts(at)),
         };
         self.note("died", self.machine_name(number).as_str(), death as u64);
-        self.cut_off(number, false);
+        self.cut_off(number, Hand::Other);
         if death == Death::Vanished {
             self.remove_machine(number);
         } else {
@@ -236,13 +236,13 @@ impl Outside {
     }
 
     /// Cuts the agent of a dead machine off the forge, and its job with it.
-    pub(super) fn cut_off(&mut self, number: u64, by_us: bool) {
+    pub(super) fn cut_off(&mut self, number: u64, hand: Hand) {
         let Some(machine) = self.yard.machines.get_mut(&number) else { return };
         machine.worker = None;
         let runner = machine.runner.take();
         let name = machine.name.clone();
-        let killed = runner.and_then(|runner| self.agent_gone(runner, by_us));
-        if !by_us {
+        let killed = runner.and_then(|runner| self.agent_gone(runner, hand));
+        if hand == Hand::Other {
             self.observe(Seen::MachineEnded { machine: name, killed });
         }
     }
@@ -258,7 +258,7 @@ impl Outside {
 
     /// Ends what a deletion has left of a machine.
     pub(in crate::testing) fn depart(&mut self, number: u64) {
-        self.cut_off(number, true);
+        self.cut_off(number, Hand::Ours);
         self.remove_machine(number);
     }
 }

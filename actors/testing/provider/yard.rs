@@ -84,6 +84,17 @@ pub struct Machine {
     pub(super) delete_lies: u8,
 }
 
+/// Tells who ended a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::testing) enum Hand {
+    /// Itself, its host, or somebody else.
+    Other,
+    /// We, under an operator's word or where nothing worked.
+    Ours,
+    /// We, under a job, without an operator's word.
+    Wrongful,
+}
+
 /// Tells where a machine is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {

@@ -78,9 +78,9 @@ impl Records for SimStore {
 
     async fn closed_jobs(&self, since: Timestamp) -> Result<Vec<Job>, StoreError> {
         self.look("closed jobs", |shelf| {
-            let closed = shelf.jobs().filter(|job| {
-                job.closed.is_some() && job.over_at.is_some_and(|at| at >= since)
-            });
+            let closed = shelf
+                .jobs()
+                .filter(|job| job.closed.is_some() && job.over_at.is_some_and(|at| at >= since));
             closed.map(|job| Job::clone(job)).collect()
         })
         .await

@@ -26,7 +26,7 @@ impl World {
     /// Delivers a webhook: durable first, then told. A daemon that is down misses it.
     pub(super) fn deliver(&mut self, delivery: Delivery) {
         let Some(life) = &self.life else {
-            self.outside().redeliver(delivery);
+            self.outside().missed(delivery);
             return;
         };
         let (shared, fleet) = (Arc::clone(&self.shared), life.fleet.clone());
@@ -115,14 +115,19 @@ impl World {
 }
 
 impl Outside {
-    /// Brings a delivery again that did not arrive, or gives it up.
-    fn redeliver(&mut self, delivery: Delivery) {
+    /// Brings a delivery again that met no daemon, or gives it up.
+    fn missed(&mut self, delivery: Delivery) {
         if self.dice.hits(5_000) {
-            let wait = self.dice.between(30_000, 1_800_000);
-            self.later(wait, Happening::Deliver(Box::new(delivery)));
+            self.redeliver(delivery);
         } else {
             self.count("delivery given up");
         }
+    }
+
+    /// Brings a delivery again that was refused: it may be durable all the same.
+    fn redeliver(&mut self, delivery: Delivery) {
+        let wait = self.dice.between(30_000, 1_800_000);
+        self.later(wait, Happening::Deliver(Box::new(delivery)));
     }
 
     /// Gives a machine the answer to its question.
