@@ -92,6 +92,9 @@ impl Seal for SimSeal {
 }
 
 /// Runs a story in virtual time, to its end, on this thread.
+///
+/// # Panics
+/// If the thread is inside a runtime already.
 pub fn in_virtual_time<T>(story: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()

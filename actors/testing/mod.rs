@@ -1,5 +1,15 @@
 //! A world for the real actors to live in: one seed, virtual time, and lies on purpose.
+//!
+//! [`Outside`] is the truth and survives everything: machines, runners, jobs, the durable
+//! records, and the queue of what happens next. [`SimForge`], [`SimProvider`] and [`SimStore`]
+//! are handles onto it that lie as [`Faults`] say. [`World`] lets a daemon live in it, crashes
+//! it, starts it again, and shows everything it does to a [`Watcher`] as [`Observed`], with the
+//! truth of that moment beside it. Scenarios force single behaviours by the methods of `World`;
+//! [`contract`] is what every store must do.
+//!
+//! The same seed gives the same [`Trace`], in every process.
 
+#[expect(clippy::missing_panics_doc, reason = "a breach of the contract panics: its purpose")]
 pub mod contract;
 
 mod checks;
@@ -31,3 +41,6 @@ pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point,
 pub use store::{Shelf, SimStore};
 pub use trace::Trace;
 pub use world::{Daemon, Leftovers, Plan, SimPorts, Watcher, Workload, World, pool};
+
+#[cfg(test)]
+mod tests;

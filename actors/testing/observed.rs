@@ -133,7 +133,7 @@ pub enum Seen {
         job: u64,
         /// How.
         conclusion: Conclusion,
-        /// Whether a machine of ours was deleted under it by us.
+        /// Whether we deleted its machine under it without an operator's word.
         killed_by_us: bool,
     },
     /// The daemon started.
@@ -160,6 +160,7 @@ pub enum Refused {
 
 /// Holds a delete call and what was true when it arrived.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are true or not, independently")]
 pub struct DeleteCalled {
     /// Which machine.
     pub machine: MachineName,

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -206,6 +207,11 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Ends the daemon, as a process that exits does; it is started again after a while.
+    pub fn end_daemon(&self, why: &'static str) {
+        self.lock().crash(why);
+    }
+
     /// Serves a call of the daemon, or never returns if the daemon is to die.
     pub(super) async fn call<R>(&self, serve: impl FnOnce(&mut Outside) -> R) -> R {
         match self.try_call(serve) {
@@ -230,7 +236,7 @@ impl Shared {
             outside.awaited = until;
             outside.clock.instant(until)
         };
-        let mut sleep = Box::pin(tokio::time::sleep_until(instant));
+        let mut sleep = pin!(tokio::time::sleep_until(instant));
         poll_fn(|context| {
             {
                 let mut outside = self.lock();

@@ -34,6 +34,7 @@ pub struct Hub {
 
 /// Holds one job.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are true or not, independently")]
 pub struct SimJob {
     /// Its number.
     pub number: u64,
@@ -55,7 +56,7 @@ pub struct SimJob {
     pub dead_run: bool,
     /// How often a worker of it started.
     pub starts: u32,
-    /// Whether we deleted a machine under it.
+    /// Whether we deleted a machine under it without an operator's word.
     pub killed_by_us: bool,
     /// Whether its machine ended under it.
     pub lost: bool,

@@ -116,12 +116,12 @@ impl Outside {
         };
         let lied = job.lied;
         let hidden = self.script.hidden_jobs.remove(&number);
-        let lies =
+        let untrue =
             hidden || (!lied && self.strikes(self.faults.forge.job_false_404, "job false 404"));
         if let Some(job) = self.hub.jobs.get_mut(&number) {
-            job.lied = lies;
+            job.lied = untrue;
         }
-        if lies { Sighting::Absent } else { Sighting::Seen(reading) }
+        if untrue { Sighting::Absent } else { Sighting::Seen(reading) }
     }
 
     fn read_work(&mut self, who: &RunnerRef) -> Sighting<JobId> {
@@ -181,7 +181,7 @@ impl Outside {
 
 /// Returns a view that lies about `busy`, `online` or both.
 fn distort(mut view: RunnerView, word: u64) -> RunnerView {
-    if word % 3 != 0 {
+    if !word.is_multiple_of(3) {
         view.busy = !view.busy;
     }
     if word % 3 != 1 {

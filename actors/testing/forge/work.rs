@@ -5,6 +5,7 @@ use crate::model::{Conclusion, Labels, Place, RunnerId, RunnerName};
 use crate::testing::happening::Happening;
 use crate::testing::observed::Seen;
 use crate::testing::outside::Outside;
+use crate::testing::provider::Hand;
 
 /// How long after its machine died the forge calls a job lost.
 const LOST_COMMUNICATION: u64 = 600_000;
@@ -132,7 +133,7 @@ impl Outside {
     }
 
     /// Notes that the agent of a runner is gone, with or without its job.
-    pub(in crate::testing) fn agent_gone(&mut self, runner: RunnerId, by_us: bool) -> Option<u64> {
+    pub(in crate::testing) fn agent_gone(&mut self, runner: RunnerId, hand: Hand) -> Option<u64> {
         let it = self.hub.runners.get_mut(&runner)?;
         it.online = false;
         it.machine = None;
@@ -145,7 +146,7 @@ impl Outside {
         if !matches!(job.stage, JobStage::Running { .. }) {
             return None;
         }
-        job.killed_by_us |= by_us;
+        job.killed_by_us |= hand == Hand::Wrongful;
         job.lost = true;
         let wait = LOST_COMMUNICATION + self.dice.below(60_000);
         self.later(wait, Happening::JobLost(number));

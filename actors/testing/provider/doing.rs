@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Kind, Machine, SimProvider, Stage};
+use super::{Hand, Kind, Machine, SimProvider, Stage};
 use crate::model::{HostName, MachineView, RunnerId, WarrantKind};
 use crate::ports::{
     CreateError, CreateOrder, Deletion, Grace, Jit, MachineRef, Provider, ProviderError,
@@ -26,7 +26,7 @@ impl Provider for SimProvider {
     async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
         let machine = order.name.clone();
         let index = self.index;
-        let answer = self.shared.call(|outside| outside.create(index, order)).await;
+        let answer = self.shared.call(|outside| outside.create(index, &order)).await;
         match answer.wait {
             Some(wait) => pause(wait).await,
             None => return std::future::pending().await,
@@ -51,8 +51,8 @@ impl Provider for SimProvider {
 }
 
 impl Outside {
-    fn create(&mut self, provider: usize, order: CreateOrder) -> Answer {
-        self.observe_create(provider, &order);
+    fn create(&mut self, provider: usize, order: &CreateOrder) -> Answer {
+        self.observe_create(provider, order);
         let wait = self.provider_wait() + self.dice.skewed(100, 10_000);
         if self.yard.named(provider, &order.name).is_some() {
             let why = "a machine of that name exists";
@@ -65,7 +65,7 @@ impl Outside {
             CreatePlan::Hangs(after) => after,
             CreatePlan::Refused | CreatePlan::Vain => None,
         };
-        let made = comes.map(|after| self.order_machine(provider, &order, after));
+        let made = comes.map(|after| self.order_machine(provider, order, after));
         let unanswered = |wait, why| Answer { wait, made: None, vouched: false, why };
         let answer = match plan {
             CreatePlan::Good => Answer { wait: Some(wait), made, vouched: false, why: "" },
@@ -126,7 +126,12 @@ impl Outside {
         }
     }
 
-    fn order_machine(&mut self, provider: usize, order: &CreateOrder, after: u64) -> u64 {
+    pub(super) fn order_machine(
+        &mut self,
+        provider: usize,
+        order: &CreateOrder,
+        after: u64,
+    ) -> u64 {
         self.yard.last += 1;
         let number = self.yard.last;
         let kind = self.yard.providers.get(provider).map_or(Kind::Blind, |(_, kind)| *kind);
@@ -149,6 +154,7 @@ impl Outside {
             doubt: false,
             since: 0,
             asking: false,
+            stuck: None,
             fate: self.script.fates.pop_front().unwrap_or(Fate::Good),
             lied: false,
             delete_lies: 0,
@@ -173,7 +179,7 @@ impl Outside {
     ) -> (u64, Result<Deletion, ProviderError>) {
         let wait = self.provider_wait();
         let later = |why: &str| ProviderError::Later { after: None, why: why.into() };
-        self.observe_delete(provider, target);
+        let hand = self.observe_delete(provider, target);
         let found =
             self.find(provider, target).map(|machine| (machine.number, machine.delete_lies));
         let Some((number, lies)) = found else {
@@ -187,9 +193,9 @@ impl Outside {
                 }
                 return (wait, Ok(Deletion::Accepted));
             }
-            DeletePlan::Good(linger) => self.begin_departure(number, linger, grace),
+            DeletePlan::Good(linger) => self.begin_departure(number, hand, linger, grace),
             DeletePlan::Lost => {
-                self.begin_departure(number, 1_000, grace);
+                self.begin_departure(number, hand, 1_000, grace);
                 let rate = self.faults.store.crash_effect;
                 self.may_crash(rate, "crash after a delete");
                 return (20_000, Err(later("timeout")));
@@ -215,9 +221,9 @@ impl Outside {
         }
     }
 
-    fn begin_departure(&mut self, number: u64, linger: u64, grace: Grace) {
+    fn begin_departure(&mut self, number: u64, hand: Hand, linger: u64, grace: Grace) {
         let over = self.is_over(number);
-        self.cut_off(number, true);
+        self.cut_off(number, hand);
         if let Some(machine) = self.yard.machines.get_mut(&number) {
             machine.leaving = true;
             if !over {
@@ -229,7 +235,7 @@ impl Outside {
         self.later(linger, Happening::Depart(number));
     }
 
-    fn observe_delete(&mut self, provider: usize, target: &MachineRef) {
+    fn observe_delete(&mut self, provider: usize, target: &MachineRef) -> Hand {
         let machine = self.find(provider, target);
         let id = self.provider_id(provider);
         let row = self.shelf.owner(&id, &target.name);
@@ -253,8 +259,10 @@ impl Outside {
             has_exit_record: row.is_some_and(|row| self.shelf.has_exit(&row.id)),
             since: row.map(|row| row.since),
         };
-        self.note("delete", target.name.as_str(), u64::from(called.is_wrongful()));
+        let hand = if called.is_wrongful() { Hand::Wrongful } else { Hand::Ours };
+        self.note("delete", target.name.as_str(), u64::from(hand == Hand::Wrongful));
         self.observe(Seen::DeleteCalled(Box::new(called)));
+        hand
     }
 }
 

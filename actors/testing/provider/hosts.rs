@@ -1,7 +1,10 @@
 //! What happens to machines from outside: lost hosts, doubt, and other people's hands.
 
+use std::sync::Arc;
+
 use super::Stage;
-use crate::model::{HostName, MachineName};
+use crate::model::{HostName, MachineName, PoolSpec, Stamp};
+use crate::ports::CreateOrder;
 use crate::testing::happening::Happening;
 use crate::testing::outside::Outside;
 use crate::testing::script::Death;
@@ -58,6 +61,20 @@ impl Outside {
             machine.doubt = false;
             self.tell(number);
         }
+    }
+
+    /// Puts a machine there that no create call made: an orphan, or somebody else's.
+    pub fn plant(&mut self, pool: &Arc<PoolSpec>, name: &str, stamp: Stamp) {
+        let Some(provider) = self.yard.index_of(&pool.provider) else { return };
+        let order = CreateOrder {
+            name: MachineName::new(name),
+            stamp,
+            machine: pool.machine.clone(),
+            pool: Arc::clone(pool),
+            jit: None,
+        };
+        let number = self.order_machine(provider, &order, 0);
+        self.appear(number);
     }
 
     /// Lets somebody else delete a machine.

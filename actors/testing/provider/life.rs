@@ -1,6 +1,6 @@
 //! A machine from its order to the day nothing is left of it.
 
-use super::{Kind, Stage};
+use super::{Hand, Kind, Stage};
 use crate::model::{Binding, RunnerId, RunnerName};
 use crate::testing::happening::Happening;
 use crate::testing::observed::Seen;
@@ -29,10 +29,7 @@ impl Outside {
         }
         if fate == Fate::NeverBoots || self.strikes(self.faults.machine.never_boots, "never boots")
         {
-            if kind == Kind::Split && self.dice.hits(3_000) {
-                let wait = self.dice.between(10_000, 120_000);
-                self.later(wait, Happening::Die(number, Death::ImagePull));
-            }
+            self.never_boots(number, kind);
             return;
         }
         if self.strikes(self.faults.machine.dies_booting, "dies booting") {
@@ -46,6 +43,23 @@ impl Outside {
         let wait =
             if slow { self.dice.between(60_000, 600_000) } else { self.dice.skewed(500, 30_000) };
         self.later(wait, Happening::Up(number));
+    }
+
+    /// Leaves a machine where it is: without a host, without an image, or without a reason.
+    fn never_boots(&mut self, number: u64, kind: Kind) {
+        let words: &[Option<&str>] = match kind {
+            Kind::Split => &[Some("Unschedulable"), Some("ImagePullBackOff"), None],
+            Kind::Witness | Kind::Blind => &[None],
+        };
+        let word = self.dice.pick(words).copied().flatten();
+        if let Some(machine) = self.yard.machines.get_mut(&number) {
+            machine.stuck = word;
+        }
+        // Some runtimes give up on an image instead of trying for ever.
+        if word == Some("ImagePullBackOff") && self.dice.hits(3_000) {
+            let wait = self.dice.between(10_000, 120_000);
+            self.later(wait, Happening::Die(number, Death::ImagePull));
+        }
     }
 
     /// Starts the agent, or the poller of a machine that waits unregistered.
@@ -213,7 +227,7 @@ impl Outside {
             | Death::Wordless => Stage::Over(death.facts(at)),
         };
         self.note("died", self.machine_name(number).as_str(), death as u64);
-        self.cut_off(number, false);
+        self.cut_off(number, Hand::Other);
         if death == Death::Vanished {
             self.remove_machine(number);
         } else {
@@ -222,13 +236,13 @@ impl Outside {
     }
 
     /// Cuts the agent of a dead machine off the forge, and its job with it.
-    pub(super) fn cut_off(&mut self, number: u64, by_us: bool) {
+    pub(super) fn cut_off(&mut self, number: u64, hand: Hand) {
         let Some(machine) = self.yard.machines.get_mut(&number) else { return };
         machine.worker = None;
         let runner = machine.runner.take();
         let name = machine.name.clone();
-        let killed = runner.and_then(|runner| self.agent_gone(runner, by_us));
-        if !by_us {
+        let killed = runner.and_then(|runner| self.agent_gone(runner, hand));
+        if hand == Hand::Other {
             self.observe(Seen::MachineEnded { machine: name, killed });
         }
     }
@@ -244,7 +258,7 @@ impl Outside {
 
     /// Ends what a deletion has left of a machine.
     pub(in crate::testing) fn depart(&mut self, number: u64) {
-        self.cut_off(number, true);
+        self.cut_off(number, Hand::Ours);
         self.remove_machine(number);
     }
 }

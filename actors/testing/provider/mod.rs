@@ -12,6 +12,7 @@ mod seeing;
 mod yard;
 
 pub(super) use doing::runner_of;
+pub(super) use yard::Hand;
 pub use yard::{Kind, Machine, Stage, Yard};
 
 use std::sync::Arc;

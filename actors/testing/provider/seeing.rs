@@ -17,7 +17,7 @@ const LAG: u64 = 60_000;
 #[async_trait]
 impl Inventory for SimProvider {
     async fn list(&self) -> Observation<Vec<MachineView>> {
-        self.look(|outside, index| outside.list_machines(index)).await
+        self.look(Outside::list_machines).await
     }
 
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
@@ -93,11 +93,11 @@ impl Outside {
         let (number, lied) = (machine.number, machine.lied);
         let hidden = self.script.hidden_machines.remove(&target.name);
         let rate = self.faults.provider.read_false_absent;
-        let lies = hidden || (!lied && self.strikes(rate, "machine falsely absent"));
+        let untrue = hidden || (!lied && self.strikes(rate, "machine falsely absent"));
         if let Some(machine) = self.yard.machines.get_mut(&number) {
-            machine.lied = lies;
+            machine.lied = untrue;
         }
-        if lies {
+        if untrue {
             return Sighting::Absent;
         }
         match self.show(number) {
@@ -133,12 +133,13 @@ impl Outside {
             Stage::Over(facts) if *facts != ExitFacts::default() && !machine.doubt => {
                 Some(facts.clone())
             }
-            Stage::Over(_)
-            | Stage::Ordered
-            | Stage::Booting
-            | Stage::Polling
-            | Stage::Listening
-            | Stage::Hollow => None,
+            Stage::Booting => machine.stuck.map(|word| ExitFacts {
+                machine_reason: Some(word.into()),
+                ..ExitFacts::default()
+            }),
+            Stage::Over(_) | Stage::Ordered | Stage::Polling | Stage::Listening | Stage::Hollow => {
+                None
+            }
         };
         let tail = if machine.doubt {
             Tail::Unavailable("the host does not answer".into())

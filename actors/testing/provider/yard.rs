@@ -1,6 +1,6 @@
 //! The providers' truth: machines.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::model::{
@@ -36,13 +36,12 @@ pub struct Yard {
     pub appeared: BTreeMap<MachineName, u32>,
     pub(super) gone: VecDeque<(Moment, usize, MachineView)>,
     pub(in crate::testing) sinks: BTreeMap<usize, Arc<dyn MachineSink>>,
-    /// Hosts that are lost, and until when.
-    pub(super) lost_hosts: BTreeSet<HostName>,
     pub(super) last: u64,
 }
 
 /// Holds one machine.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are true or not, independently")]
 pub struct Machine {
     /// The world's number of it.
     pub number: u64,
@@ -78,9 +77,22 @@ pub struct Machine {
     pub since: Moment,
     /// Whether a question for work is on its way.
     pub(in crate::testing) asking: bool,
+    /// Why it does not come up, in the provider's word.
+    pub(super) stuck: Option<&'static str>,
     pub(super) fate: Fate,
     pub(super) lied: bool,
     pub(super) delete_lies: u8,
+}
+
+/// Tells who ended a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::testing) enum Hand {
+    /// Itself, its host, or somebody else.
+    Other,
+    /// We, under an operator's word or where nothing worked.
+    Ours,
+    /// We, under a job, without an operator's word.
+    Wrongful,
 }
 
 /// Tells where a machine is in its life.

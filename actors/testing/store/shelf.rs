@@ -276,14 +276,11 @@ impl Shelf {
 
     fn upsert(&mut self, events: Vec<Event>) {
         for event in events {
-            match self.timelines.get_mut(&event.subject) {
-                Some(timeline) => {
-                    timeline.insert(event.seq, event);
-                }
-                None => {
-                    let subject = event.subject.clone();
-                    self.timelines.insert(subject, BTreeMap::from([(event.seq, event)]));
-                }
+            if let Some(timeline) = self.timelines.get_mut(&event.subject) {
+                timeline.insert(event.seq, event);
+            } else {
+                let subject = event.subject.clone();
+                self.timelines.insert(subject, BTreeMap::from([(event.seq, event)]));
             }
         }
     }

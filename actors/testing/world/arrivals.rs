@@ -88,7 +88,7 @@ impl Outside {
         }
         let keep = self.dice.word();
         let some = pool.labels.iter().enumerate().filter(|(at, _)| (keep >> at) & 1 == 1);
-        let labels = Labels::from_iter(some.map(|(_, label)| label));
+        let labels: Labels = some.map(|(_, label)| label).collect();
         if labels.is_empty() { pool.labels.clone() } else { labels }
     }
 

@@ -37,6 +37,8 @@ pub struct SimPorts {
     pub specs: Vec<PoolSpec>,
     /// How often the sweeps look.
     pub settings: Settings,
+    /// The truth itself, for daemons that are doubles too.
+    pub truth: Arc<Shared>,
 }
 
 impl SimPorts {
@@ -84,6 +86,7 @@ impl SimPorts {
             inbox: store,
             specs: plan.pools.clone(),
             settings: plan.settings.clone(),
+            truth: Arc::clone(shared),
         }
     }
 }

@@ -20,13 +20,13 @@ use crate::testing::script::Death;
 use crate::testing::store::SimStore;
 
 /// How long a machine waits for an answer before it asks again.
-const LONG_POLL: Duration = Duration::from_secs(60);
+const LONG_POLL: Duration = Duration::from_mins(1);
 
 impl World {
     /// Delivers a webhook: durable first, then told. A daemon that is down misses it.
     pub(super) fn deliver(&mut self, delivery: Delivery) {
         let Some(life) = &self.life else {
-            self.outside().redeliver(delivery);
+            self.outside().missed(delivery);
             return;
         };
         let (shared, fleet) = (Arc::clone(&self.shared), life.fleet.clone());
@@ -36,7 +36,7 @@ impl World {
             let accepted = store.accept(id.clone(), notice.clone()).await;
             if accepted.is_ok() {
                 notice.delivery = Some(id);
-                drop(fleet.tell(ToFleet::Notice(notice)));
+                fleet.tell(ToFleet::Notice(notice)).ok();
             } else {
                 shared.call(|outside| outside.redeliver(Delivery { id, notice })).await;
             }
@@ -60,7 +60,7 @@ impl World {
         let (shared, fleet) = (Arc::clone(&self.shared), life.fleet.clone());
         life.tasks.spawn_local(async move {
             let (reply, answer) = Reply::channel();
-            drop(fleet.tell(ToFleet::Dispatch { instance: instance.clone(), reply }));
+            fleet.tell(ToFleet::Dispatch { instance: instance.clone(), reply }).ok();
             let answer = timeout(LONG_POLL, answer).await.ok().and_then(Result::ok);
             shared.call(|outside| outside.dispatched(number, &instance, answer)).await;
         });
@@ -69,7 +69,9 @@ impl World {
     /// Does what an operator does, if there is a daemon to do it to.
     pub(super) fn deed(&mut self, deed: Deed) {
         if self.life.is_none() {
-            self.outside().later(60_000, Happening::Operator(deed));
+            if !matches!(deed, Deed::Stop) {
+                self.outside().later(60_000, Happening::Operator(deed));
+            }
             return;
         }
         match deed {
@@ -107,20 +109,25 @@ impl World {
     /// Says something to the daemon, if it lives.
     pub fn say(&self, letter: ToFleet) {
         if let Some(life) = &self.life {
-            drop(life.fleet.tell(letter));
+            life.fleet.tell(letter).ok();
         }
     }
 }
 
 impl Outside {
-    /// Brings a delivery again that did not arrive, or gives it up.
-    fn redeliver(&mut self, delivery: Delivery) {
+    /// Brings a delivery again that met no daemon, or gives it up.
+    fn missed(&mut self, delivery: Delivery) {
         if self.dice.hits(5_000) {
-            let wait = self.dice.between(30_000, 1_800_000);
-            self.later(wait, Happening::Deliver(Box::new(delivery)));
+            self.redeliver(delivery);
         } else {
             self.count("delivery given up");
         }
+    }
+
+    /// Brings a delivery again that was refused: it may be durable all the same.
+    fn redeliver(&mut self, delivery: Delivery) {
+        let wait = self.dice.between(30_000, 1_800_000);
+        self.later(wait, Happening::Deliver(Box::new(delivery)));
     }
 
     /// Gives a machine the answer to its question.

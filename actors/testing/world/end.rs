@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::World;
 use crate::fleet::ToFleet;
 use crate::mail::Reply;
-use crate::model::{InstanceId, MachineName, RunnerName, State};
+use crate::model::{InstanceId, JobId, MachineName, RunnerName, State};
 use crate::testing::forge::SimJob;
 use crate::testing::outside::Outside;
 
@@ -20,6 +20,17 @@ pub struct Leftovers {
     pub rows: Vec<(InstanceId, State)>,
     /// Jobs that could have been served and are not over.
     pub jobs: Vec<u64>,
+    /// Jobs that are open in our records although the forge will never run them any more.
+    pub stale: Vec<JobId>,
+    /// How many accepted deliveries are not handled.
+    pub deliveries: usize,
+}
+
+impl Leftovers {
+    /// Returns whether there is still work, here or at the forge.
+    pub fn has_work(&self) -> bool {
+        !self.jobs.is_empty() || !self.stale.is_empty() || self.deliveries > 0
+    }
 }
 
 impl Leftovers {
@@ -38,11 +49,11 @@ impl World {
         self.run_for(and_then).await;
     }
 
-    /// Ends all lies, waits until every job that can be served is over, drains every pool,
+    /// Ends all lies, waits until every job is over that can be, and known to be, drains every pool,
     /// and waits until nothing is left, each at most `patience`.
     pub async fn settle(&mut self, patience: Duration) -> Leftovers {
         self.outside().faults.calm();
-        self.run_while(patience, |left| !left.jobs.is_empty()).await;
+        self.run_while(patience, Leftovers::has_work).await;
         let until = self.now() + super::millis(patience);
         loop {
             // Said again: the daemon may have been down, or not ready to hear it.
@@ -93,7 +104,19 @@ impl Outside {
                 .filter(|job| self.is_servable(job))
                 .map(|job| job.number)
                 .collect(),
+            stale: self
+                .shelf
+                .open_jobs()
+                .filter(|row| self.is_done_for(row.id.number))
+                .map(|row| row.id.clone())
+                .collect(),
+            deliveries: self.shelf.unhandled_count(),
         }
+    }
+
+    /// Returns whether the forge will never run a job any more.
+    fn is_done_for(&self, number: u64) -> bool {
+        self.hub.jobs.get(&number).is_some_and(|job| job.is_over() || job.dead_run)
     }
 
     /// Returns whether some pool could serve a job.

@@ -11,6 +11,7 @@ use crate::testing::outside::Outside;
 use crate::testing::provider::Stage;
 
 /// What is left to do once the truth has changed and is locked again.
+#[expect(clippy::large_enum_variant, reason = "it lives for one call; a box would cost more")]
 pub(super) enum Then {
     /// Nothing.
     Nothing,

@@ -100,6 +100,18 @@ impl World {
         self
     }
 
+    /// Returns the truth, for further handles onto it.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Runs something beside the daemon's own tasks; a crash ends it too.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        if let Some(life) = &self.life {
+            life.tasks.spawn_local(task);
+        }
+    }
+
     /// Opens the truth. Do not hold it while time passes.
     pub fn outside(&self) -> MutexGuard<'_, Outside> {
         self.shared.lock()

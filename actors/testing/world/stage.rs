@@ -1,12 +1,16 @@
 //! Words for scenarios: queue this, pair those, let that go wrong once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::World;
-use crate::model::{InstanceId, Labels, MachineName, Place, RunnerName, State};
+use crate::model::{
+    ControllerId, HolderId, InstanceId, Labels, MachineName, Place, RunnerName, Stamp, State,
+};
 use crate::testing::clock::millis;
 use crate::testing::happening::Happening;
 use crate::testing::observed::{DeleteCalled, Seen};
+use crate::testing::outside::Outside;
 use crate::testing::script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point};
 
 impl World {
@@ -150,6 +154,22 @@ impl World {
         self.outside().delete_from_outside(machine);
     }
 
+    /// Puts a machine of ours there that no record knows: its create was forgotten.
+    pub fn plant_orphan(&self, pool: usize, name: &str) {
+        let mut outside = self.outside();
+        let controller = outside.shelf.controller();
+        let holder = Some(controller.holder);
+        outside.plant_stamped(pool, name, Some(controller.id), holder);
+    }
+
+    /// Puts a machine with our controller id there, made by a holder we never had.
+    pub fn plant_foreign(&self, pool: usize, name: &str) {
+        let mut outside = self.outside();
+        let controller = outside.shelf.controller();
+        let holder = Some(HolderId::new("somebody-else"));
+        outside.plant_stamped(pool, name, Some(controller.id), holder);
+    }
+
     /// Crashes the daemon now; it starts again after `down`.
     pub fn crash(&mut self, down: Duration) {
         self.outside().crash("scripted crash");
@@ -206,6 +226,21 @@ impl World {
     /// Returns whether a job is over at the forge.
     pub fn is_over(&self, job: u64) -> bool {
         self.outside().hub.jobs.get(&job).is_some_and(crate::testing::SimJob::is_over)
+    }
+}
+
+impl Outside {
+    fn plant_stamped(
+        &mut self,
+        pool: usize,
+        name: &str,
+        controller: Option<ControllerId>,
+        holder: Option<HolderId>,
+    ) {
+        let Some(pool) = self.pools.get(pool).map(Arc::clone) else { return };
+        let instance = Some(InstanceId::new(name));
+        let stamp = Stamp { controller, holder, pool: Some(pool.id.clone()), instance };
+        self.plant(&pool, name, stamp);
     }
 }
 

@@ -1,0 +1,10 @@
+//! The doubles, tried out: a world without a fleet, driven by a daemon of a few lines.
+
+mod crash;
+mod dispatch;
+mod forge;
+mod naive;
+mod provider;
+mod store;
+mod watch;
+mod world;

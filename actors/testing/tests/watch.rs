@@ -1,0 +1,94 @@
+//! Watches and watchers: machines that show themselves, and checkers that see everything.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::naive;
+use crate::model::{MachineName, MachineView, Worker};
+use crate::ports::{Inventory as _, MachineSink};
+use crate::registry::Registry;
+use crate::testing::{
+    Observed, Outside, Plan, Seen, SimProvider, Watcher, World, in_virtual_time, pool,
+};
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+#[derive(Default)]
+struct Diary(Mutex<Vec<String>>);
+
+impl MachineSink for Diary {
+    fn seen(&self, view: MachineView) {
+        let worker = if view.worker == Worker::Present { " working" } else { "" };
+        self.0.lock().unwrap().push(format!("{:?}{worker}", std::mem::discriminant(&view.phase)));
+    }
+
+    fn missed(&self, machine: MachineName) {
+        self.0.lock().unwrap().push(format!("no {machine}"));
+    }
+}
+
+fn quiet() -> World {
+    naive::world(Plan::quiet(vec![pool("linux", "witness", 4)]))
+}
+
+#[test]
+fn a_watch_tells_of_every_change_until_the_machine_is_gone() {
+    in_virtual_time(async {
+        let mut world = quiet();
+        let diary = Arc::new(Diary::default());
+        let index = world.outside().yard.index_of(&"witness".into()).unwrap();
+        SimProvider::new(world.shared().clone(), index).watch(Arc::clone(&diary) as _);
+        world.queue(&["linux"], MINUTE);
+        world.run_for(10 * MINUTE).await;
+        let told = diary.0.lock().unwrap().clone();
+        assert!(told.iter().any(|line| line.ends_with("working")));
+        assert!(told.last().is_some_and(|line| line.starts_with("no m")), "{told:?}");
+    });
+}
+
+#[test]
+fn a_watch_may_lose_everything() {
+    in_virtual_time(async {
+        let mut world = quiet();
+        let diary = Arc::new(Diary::default());
+        world.outside().faults.provider.watch_lost = 10_000;
+        let index = world.outside().yard.index_of(&"witness".into()).unwrap();
+        SimProvider::new(world.shared().clone(), index).watch(Arc::clone(&diary) as _);
+        world.queue(&["linux"], MINUTE);
+        world.run_for(10 * MINUTE).await;
+        assert!(diary.0.lock().unwrap().is_empty());
+    });
+}
+
+#[derive(Clone, Default)]
+struct Clerk(Arc<Mutex<Vec<&'static str>>>);
+
+impl Watcher for Clerk {
+    fn step(&mut self, seen: &[Observed], _: &Outside, registry: Option<&Registry>) {
+        assert!(registry.is_some());
+        for observed in seen {
+            let word = match observed.what {
+                Seen::CreateCalled { .. } => "create",
+                Seen::Appeared { times: 1, .. } => "appeared",
+                Seen::JobStarted { .. } => "started",
+                Seen::JobOver { .. } => "over",
+                Seen::DeleteCalled(_) => "delete",
+                Seen::MachineGone { .. } => "gone",
+                _ => continue,
+            };
+            self.0.lock().unwrap().push(word);
+        }
+    }
+}
+
+#[test]
+fn a_watcher_sees_everything_once_and_in_order() {
+    in_virtual_time(async {
+        let clerk = Clerk::default();
+        let mut world = quiet().watched_by(clerk.clone());
+        world.queue(&["linux"], MINUTE);
+        world.run_for(10 * MINUTE).await;
+        let seen = clerk.0.lock().unwrap().clone();
+        assert_eq!(seen, ["create", "appeared", "started", "over", "delete", "gone"]);
+    });
+}
