@@ -1,4 +1,8 @@
 #![doc = include_str!("README.md")]
+#![cfg_attr(
+    test,
+    allow(clippy::wildcard_enum_match_arm, reason = "a test names the cases it is about")
+)]
 
 mod base;
 pub mod fleet;

@@ -71,13 +71,11 @@ impl<M> Office<M> {
     /// Delivers a letter to the holder, or counts it as lost.
     pub fn tell(&self, letter: M) -> Result<(), Gone> {
         let holder = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        match holder {
-            Some(inlet) => inlet.tell(letter),
-            None => {
-                LOST.fetch_add(1, Ordering::Relaxed);
-                Err(Gone)
-            }
-        }
+        let Some(inlet) = holder else {
+            LOST.fetch_add(1, Ordering::Relaxed);
+            return Err(Gone);
+        };
+        inlet.tell(letter)
     }
 
     /// Asks the holder and waits for the answer, at most `deadline`.

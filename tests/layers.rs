@@ -24,12 +24,7 @@ const RULES: &[Rule] = &[
     // Libraries: each behind one wall, so that it can be replaced and cannot leak its types.
     Rule {
         words: &["actix", "actix_rt", "actix_web"],
-        homes: &[
-            "*/actor.rs",
-            "actors/testing/",
-            "src/http/",
-            "src/daemon.rs",
-        ],
+        homes: &["*/actor.rs", "actors/testing/", "src/http/", "src/daemon.rs"],
         why: "decisions are plain functions, and the actor library stays replaceable",
     },
     Rule {
@@ -37,11 +32,7 @@ const RULES: &[Rule] = &[
         homes: &["actors/registry.rs"],
         why: "the board is the only shared memory, and its order is random",
     },
-    Rule {
-        words: &["sqlx"],
-        homes: &["src/store/"],
-        why: "only the store speaks SQL",
-    },
+    Rule { words: &["sqlx"], homes: &["src/store/"], why: "only the store speaks SQL" },
     Rule {
         words: &["octocrab"],
         homes: &["src/github/"],
@@ -95,13 +86,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         words: &["dyn JobRows", "impl JobRows"],
-        homes: &[
-            "actors/jobs/",
-            "actors/ports/",
-            "actors/testing/",
-            "src/store/",
-            "src/daemon.rs",
-        ],
+        homes: &["actors/jobs/", "actors/ports/", "actors/testing/", "src/store/", "src/daemon.rs"],
         why: "job rows have one writer, the ledger",
     },
     Rule {
@@ -157,10 +142,7 @@ fn every_word_stays_in_its_home() {
 /// Returns one sentence for each word that is not at home in this file.
 fn strays_in(path: &str, text: &str) -> Vec<String> {
     let mut strays = Vec::new();
-    for rule in RULES
-        .iter()
-        .filter(|rule| !rule.homes.iter().any(|home| is_home(home, path)))
-    {
+    for rule in RULES.iter().filter(|rule| !rule.homes.iter().any(|home| is_home(home, path))) {
         for (number, line) in product_lines(text) {
             if let Some(word) = rule.words.iter().find(|word| names(line, word)) {
                 let homes = rule.homes.join(", ");
@@ -193,11 +175,7 @@ fn product_lines(text: &str) -> Vec<(usize, &str)> {
         } else if after_cfg_test && line.starts_with("mod ") && line.ends_with('{') {
             in_test_module = true;
         } else {
-            let code = if line.trim_start().starts_with("//") {
-                ""
-            } else {
-                line
-            };
+            let code = if line.trim_start().starts_with("//") { "" } else { line };
             shipped.push((number, code.split(" // ").next().unwrap_or_default()));
         }
         // Further attributes may stand between the `cfg` and its module.
@@ -267,16 +245,9 @@ mod rules {
                 "src/http/api.rs",
                 "src/cli.rs",
             ] {
-                assert_eq!(
-                    strays_in(stranger, deed).len(),
-                    1,
-                    "{stranger} may say {deed}"
-                );
+                assert_eq!(strays_in(stranger, deed).len(), 1, "{stranger} may say {deed}");
             }
-            assert!(
-                strays_in("actors/instance/actor.rs", deed).is_empty(),
-                "{deed}"
-            );
+            assert!(strays_in("actors/instance/actor.rs", deed).is_empty(), "{deed}");
         }
     }
 

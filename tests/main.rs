@@ -1,1 +1,3 @@
-fn main() {}
+//! One binary for every test outside the core, one module a layer. See `tests/README.md`.
+
+mod layers;

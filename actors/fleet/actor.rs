@@ -96,7 +96,7 @@ struct Farewell {
 impl Drop for Farewell {
     fn drop(&mut self) {
         // A keeper that is gone needs no farewell.
-        drop(self.to.send((self.end, self.clock.now())));
+        let _: Result<(), _> = self.to.send((self.end, self.clock.now()));
     }
 }
 
@@ -399,18 +399,16 @@ impl Fleet {
     }
 
     fn adopt(&self, provider: &ProviderId, view: MachineView) {
-        let specs = self.pools.values().map(|pool| &*pool.spec);
-        let chosen = pool_for_orphan(&view.stamp, provider, specs);
-        match chosen.and_then(|id| self.pools.get(&id)) {
-            Some(pool) => {
-                let adopt = ToPool::Adopt { view, reply: Reply::nobody() };
-                let _: Result<(), _> = pool.office.tell(adopt);
-            }
-            None => warn!(
+        let specs: Vec<&PoolSpec> = self.pools.values().map(|pool| &*pool.spec).collect();
+        let chosen = pool_for_orphan(&view.stamp, provider, &specs);
+        let Some(pool) = chosen.and_then(|id| self.pools.get(&id)) else {
+            warn!(
                 machine.name = %view.name,
                 "machine `{}` of provider `{provider}` has no pool to adopt it", view.name
-            ),
-        }
+            );
+            return;
+        };
+        let _: Result<(), _> = pool.office.tell(ToPool::Adopt { view, reply: Reply::nobody() });
     }
 
     fn pool_died(&mut self, id: PoolId, panicked: bool, ctx: &mut Context<Self>) {
@@ -446,9 +444,7 @@ impl Fleet {
         error!(panicked, "{part:?} died and is started again");
         let name = format!("{part:?}");
         let wait = self.note_death(&name);
-        if part == Part::Ledger
-            && self.restarts.get(&name).is_some_and(|restarts| restarts.hopeless())
-        {
+        if part == Part::Ledger && self.restarts.get(&name).is_some_and(Restarts::hopeless) {
             self.farewell.end = FleetEnd::Hopeless;
             ctx.stop();
             return;

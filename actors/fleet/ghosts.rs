@@ -25,13 +25,13 @@ pub(super) fn ghost_of(row: &Instance) -> PoolSpec {
 
 /// Chooses the pool that gives an orphan an owner: the one it was made for, else any pool of
 /// the same provider.
-pub(super) fn pool_for_orphan<'a>(
+pub(super) fn pool_for_orphan(
     stamp: &Stamp,
     provider: &ProviderId,
-    pools: impl Iterator<Item = &'a PoolSpec> + Clone,
+    pools: &[&PoolSpec],
 ) -> Option<PoolId> {
-    let named = stamp.pool.as_ref().filter(|named| pools.clone().any(|pool| pool.id == **named));
+    let named = stamp.pool.as_ref().filter(|named| pools.iter().any(|pool| pool.id == **named));
     named.cloned().or_else(|| {
-        pools.clone().find(|pool| pool.provider == *provider).map(|pool| pool.id.clone())
+        pools.iter().find(|pool| pool.provider == *provider).map(|pool| pool.id.clone())
     })
 }

@@ -41,7 +41,7 @@ pub(crate) enum Birth {
     /// A stored row: after a restart, or after its owner died.
     Row(Box<Instance>),
     /// A machine of ours that had no record.
-    Adopted(InstanceId, MachineView),
+    Adopted(InstanceId, Box<MachineView>),
 }
 
 /// Holds what an owner is connected to.
@@ -78,8 +78,7 @@ pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
         // A pool that is gone itself has halted us: nobody is left to tell.
         let _: Result<(), _> = pool.tell(ToPool::Died { id, panicked });
     });
-    let mut notes = Notes::default();
-    notes.cut_off = cut_off(&row, &links.kit);
+    let notes = Notes { cut_off: cut_off(&row, &links.kit), ..Notes::default() };
     context.run(InstanceActor {
         entry: Some(entry),
         errands: Errands::default(),

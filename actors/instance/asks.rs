@@ -48,9 +48,11 @@ impl Turn<'_> {
 
     fn consent(&self, ask: &Asked) -> Result<Consent, Refusal> {
         match (self.row.state, ask.rank) {
-            (State::PendingCreate | State::Starting | State::Idle, _)
-            | (
-                State::Retiring
+            (
+                State::PendingCreate
+                | State::Starting
+                | State::Idle
+                | State::Retiring
                 | State::Ended
                 | State::PendingDelete
                 | State::Deleting

@@ -6,7 +6,7 @@ use crate::ports::{Grace, Jit};
 
 /// One call to the outside, made only after what led to it is durable.
 #[derive(Clone, Debug)]
-pub enum Call {
+pub(super) enum Call {
     /// Have the machine made.
     Create {
         /// The JIT config, where the runner is registered first.
@@ -39,7 +39,7 @@ pub enum Call {
 
 impl Call {
     /// Returns the kind; at most one call of a kind is under way.
-    pub fn kind(&self) -> CallKind {
+    pub(super) fn kind(&self) -> CallKind {
         match self {
             Self::Create { .. } => CallKind::Create,
             Self::Mint(_) => CallKind::Mint,
@@ -57,7 +57,7 @@ impl Call {
 
 /// Names the kinds of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CallKind {
+pub(super) enum CallKind {
     /// See [`Call::Create`].
     Create,
     /// See [`Call::Mint`].
@@ -82,7 +82,7 @@ pub enum CallKind {
 
 /// A call with the token its answer must carry.
 #[derive(Clone, Debug)]
-pub struct Posted {
+pub(super) struct Posted {
     /// Marks the call.
     pub token: Token,
     /// The call.

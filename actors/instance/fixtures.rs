@@ -161,6 +161,7 @@ fn online() -> RunnerView {
 pub(super) type Named = (&'static str, Option<CallKind>, Box<dyn Fn() -> Input>);
 
 /// Returns every input.
+#[expect(clippy::too_many_lines, reason = "a table: one row an input")]
 pub(super) fn inputs() -> Vec<Named> {
     fn answer(name: &'static str, kind: CallKind, make: fn() -> Answer) -> Named {
         (name, Some(kind), Box::new(move || Input::Answered(1, make())))

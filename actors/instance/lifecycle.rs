@@ -36,7 +36,7 @@ impl Turn<'_> {
             }
             Answer::Minted(answer) => self.take_mint_for_offer(answer),
             Answer::Deregistered(answer) => {
-                let works = self.take_removal(answer);
+                let works = self.take_removal(&answer);
                 if works && self.row.state == State::Retiring {
                     self.work_proven("the forge refused to remove the runner: it works");
                 }

@@ -9,7 +9,8 @@ use crate::model::{Began, Event, JobStanding, Remains, Timestamp, Warrant, Worke
 
 /// Holds an owner's volatile memory.
 #[derive(Clone, Debug, Default)]
-pub struct Notes {
+#[expect(clippy::struct_excessive_bools, reason = "each notes one thing; no two exclude another")]
+pub(super) struct Notes {
     /// Calls under way.
     pub(super) under_way: BTreeMap<CallKind, Token>,
     /// The last token given out.

@@ -135,7 +135,7 @@ impl Turn<'_> {
     }
 
     /// Takes the answer to a removal; returns whether the forge says that a job runs there.
-    pub(super) fn take_removal(&mut self, answer: Result<Deregistered, ForgeError>) -> bool {
+    pub(super) fn take_removal(&mut self, answer: &Result<Deregistered, ForgeError>) -> bool {
         match answer {
             Ok(Deregistered::Removed) => self.registration_gone("204"),
             Ok(Deregistered::NotFound) => self.registration_missing(),
@@ -146,7 +146,7 @@ impl Turn<'_> {
                 return true;
             }
             Err(ForgeError::Later { after, .. }) => {
-                self.removal_later(after, Duration::from_secs(2), Duration::from_mins(5));
+                self.removal_later(*after, Duration::from_secs(2), Duration::from_mins(5));
             }
         }
         false

@@ -7,7 +7,7 @@
 //! *blocked* demand, which is worth one instance.
 
 use super::Accepts;
-use crate::model::{ForgeId, Job, JobNotice, Labels, Place, PoolId, PoolSpec};
+use crate::model::{ForgeId, Job, Labels, Place, PoolId, PoolSpec};
 
 /// Holds what a job asks of a pool; jobs that ask the same are routed the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,15 +21,6 @@ impl Want {
     /// Returns what a job asks.
     pub(crate) fn of(job: &Job) -> Self {
         Self { forge: job.id.forge.clone(), place: job.place.clone(), labels: job.labels.clone() }
-    }
-
-    /// Returns what the job of a notice asks.
-    pub(crate) fn told(notice: &JobNotice) -> Self {
-        Self {
-            forge: notice.id.forge.clone(),
-            place: notice.place.clone(),
-            labels: notice.labels.clone(),
-        }
     }
 
     /// Returns whether `pool` could serve it.

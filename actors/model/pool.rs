@@ -171,8 +171,7 @@ impl FromStr for Scope {
     fn from_str(text: &str) -> Result<Self, BadScope> {
         let parts: Vec<&str> = text.split('/').collect();
         match parts.as_slice() {
-            [first, ..] if first.is_empty() => Err(BadScope(text.into())),
-            [.., last] if last.is_empty() => Err(BadScope(text.into())),
+            ["", ..] | [.., ""] => Err(BadScope(text.into())),
             [owner] => Ok(Self::Organization((*owner).into())),
             [first, slug] if first.eq_ignore_ascii_case("enterprises") => {
                 Ok(Self::Enterprise((*slug).into()))

@@ -16,7 +16,8 @@ pub const TAIL_BYTES: usize = 64 * 1024;
 pub fn clip(raw: &str) -> String {
     let mut kept: Vec<String> = Vec::new();
     let mut room = TAIL_BYTES;
-    for line in raw.lines().rev().take(TAIL_LINES) {
+    // Blank lines at the very end say nothing and would cost room.
+    for line in raw.lines().rev().skip_while(|line| line.is_empty()).take(TAIL_LINES) {
         let fits = suffix_that_fits(line, room);
         if fits < line.len() && !kept.is_empty() {
             break;
@@ -99,6 +100,7 @@ mod tests {
         assert_eq!(clip("one\r\ntwo"), "one\ntwo", "line ends of Windows are line ends");
         assert_eq!(clip("a\n\nb"), "a\n\nb");
         assert_eq!(clip(""), "");
+        assert_eq!(clip("the end\n\n\n"), "the end");
         assert_eq!(clip("naïve 日本 👍"), "naïve 日本 👍");
     }
 

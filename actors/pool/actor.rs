@@ -74,6 +74,7 @@ fn start_with(
 
 type Hire = Box<dyn Fn(Birth, Links) -> Result<Child, Taken>>;
 
+#[expect(clippy::struct_excessive_bools, reason = "each notes one thing; no two exclude another")]
 struct PoolSupervisor {
     links: Links,
     fleet: Office<ToFleet>,
@@ -340,7 +341,7 @@ impl PoolSupervisor {
             this.adopting.remove(&view.name);
             let adopted = name.and_then(|id| {
                 let machine = view.name.clone();
-                this.employ(id.clone(), Birth::Adopted(id.clone(), view))
+                this.employ(id.clone(), Birth::Adopted(id.clone(), Box::new(view)))
                     .map_err(|Taken| Refusal::Taken)?;
                 info!(instance.id = %id, machine.name = %machine, "adopting machine `{machine}`");
                 let revision = this.links.spec.revision.clone();

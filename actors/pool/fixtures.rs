@@ -125,6 +125,10 @@ impl Records for Ground {
         Ok(Vec::new())
     }
 
+    async fn closed_jobs(&self, _: Timestamp) -> Result<Vec<Job>, StoreError> {
+        Ok(Vec::new())
+    }
+
     async fn job(&self, _: &JobId) -> Result<Option<Job>, StoreError> {
         Ok(None)
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::observed::{DeleteCalled, Observed, Seen};
 use super::outside::Outside;
-use super::{Leftovers, SimJob};
+use super::{Leftovers, Machine, SimJob};
 use crate::invariants::{Snapshot, Violation, check_budget, check_job, check_rows, scan};
 use crate::model::{
     End, Instance, InstanceId, JobId, MachineName, PoolId, PoolSpec, Reason, RunnerName, State,
@@ -180,7 +180,7 @@ impl Checker {
         if before.is_some_and(|row| row.end.is_none())
             && let Some(End::Gone { .. }) = &after.end
         {
-            let there = truth.yard.anywhere(&after.machine).is_some_and(|machine| machine.exists());
+            let there = truth.yard.anywhere(&after.machine).is_some_and(Machine::exists);
             self.demand(!there, 18, &after.id, || "was called gone while it was there".into());
         }
         if newly(State::Ended)

@@ -84,7 +84,7 @@ pub fn run(from: u64, seeds: u64, threads: usize) -> Tally {
                         if seed >= end {
                             return tally;
                         }
-                        tally.add(seed, run_seed(seed, Told::Nothing));
+                        tally.add(seed, &run_seed(seed, Told::Nothing));
                     }
                 })
             })
@@ -104,7 +104,7 @@ pub fn replay(seed: u64) -> (Tally, Vec<String>) {
     let mut outcome = run_seed(seed, Told::Everything);
     let story = std::mem::take(&mut outcome.story);
     let mut tally = Tally::default();
-    tally.add(seed, outcome);
+    tally.add(seed, &outcome);
     (tally, story)
 }
 
@@ -192,7 +192,7 @@ impl Watcher for Eyes {
 }
 
 impl Tally {
-    fn add(&mut self, seed: u64, outcome: Outcome) {
+    fn add(&mut self, seed: u64, outcome: &Outcome) {
         self.seeds += 1;
         self.lifetimes += outcome.lifetimes;
         self.faults += outcome.faults;

@@ -141,7 +141,7 @@ impl Story<'_> {
         let mut lines = Vec::new();
         match self.row.machine_gone_at {
             Some(at) => {
-                lines.push(format!("The machine is confirmed gone since {}.", self.age(at)))
+                lines.push(format!("The machine is confirmed gone since {}.", self.age(at)));
             }
             None => {
                 lines.push("Waits for the provider to confirm that the machine is gone.".into());

@@ -42,7 +42,7 @@ impl Roster for Desk {
         match scope.to_string().as_str() {
             "down" => Observation::Unusable("503".into()),
             "slow" => {
-                tokio::time::sleep(Duration::from_secs(3600)).await;
+                tokio::time::sleep(Duration::from_hours(1)).await;
                 Observation::Complete(Vec::new())
             }
             _ => Observation::Complete(vec![notice()]),
@@ -77,7 +77,7 @@ fn every_scope_is_asked_at_once_and_on_every_tick_and_the_ledger_hears_of_its_jo
             }
             Ok(())
         }));
-        let leash = super::start(IntakeStart {
+        let leash = start(IntakeStart {
             office: office.clone(),
             fleet,
             ledger,
@@ -88,7 +88,7 @@ fn every_scope_is_asked_at_once_and_on_every_tick_and_the_ledger_hears_of_its_jo
         let scopes = ["acme", "down", "slow"]
             .map(|scope| (ForgeId::from("github"), Scope::Organization(scope.into())));
         let unknown = (ForgeId::from("nowhere"), Scope::Organization("acme".into()));
-        let scopes = BTreeSet::from_iter(scopes.into_iter().chain([unknown]));
+        let scopes: BTreeSet<_> = scopes.into_iter().chain([unknown]).collect();
         office.tell(ToIntake::Scopes(scopes.clone())).unwrap();
         a_moment().await;
         assert_eq!(*desk.asked.lock().unwrap(), ["acme", "down", "slow"]);

@@ -19,6 +19,8 @@ fn job(number: u64, offer: Offer) -> Job {
         queued_at: now(),
         heard_at: now(),
         over_at: None,
+        runner: None,
+        events: 0,
         asked: Asked::default(),
     }
 }
@@ -59,7 +61,7 @@ fn a_delivered_offer_that_ends_by_mishap_is_found() {
     if let Offer::Open(offer) = &mut again.offer {
         offer.generation = Generation(2);
     }
-    breaks(&check_job(Some(&delivered), &again), 36);
+    holds(&check_job(Some(&delivered), &again)); // a finding and the next offer share a save
 }
 
 #[test]

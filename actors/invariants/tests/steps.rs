@@ -287,16 +287,3 @@ fn offers_that_go_back_and_secrets_that_stay_are_found() {
     });
     breaks(&kept, 35);
 }
-
-#[test]
-fn one_job_turning_into_another_is_found() {
-    let turned = |known_over: Option<JobOver>| {
-        harmed(State::Busy, State::Busy, |before, after| {
-            before.executing = Some(job_id(7));
-            before.job_over = known_over;
-            after.executing = Some(job_id(8));
-        })
-    };
-    breaks(&turned(None), 9);
-    holds(&turned(Some(over(true))));
-}

@@ -101,12 +101,11 @@ fn play(desk: &mut Desk, questions: &mut Vec<Finding>, input: &Input) {
         Input::Ask(job) if desk.rows.contains_key(&id(job)) => {
             questions.push(desk.question(job));
         }
-        Input::Ask(_) => {}
         Input::Answer(at, kind, by) if !questions.is_empty() => {
             let question = questions.swap_remove(at % questions.len());
             answer(desk, question, kind, by);
         }
-        Input::Answer(..) => {}
+        Input::Ask(_) | Input::Answer(..) => {}
         Input::Standing(at, kind) => {
             let accepts = [Accepts::Work, Accepts::Draining, Accepts::Full, Accepts::Broken];
             let pool = desk.pools[at].id.clone();

@@ -54,7 +54,7 @@ impl Play {
             Ok(())
         }));
         let tick = Duration::from_mins(1);
-        let leash = super::start(ReaperStart {
+        let leash = start(ReaperStart {
             fleet,
             base: ground.base(&registry),
             inventories: shelves
@@ -169,7 +169,7 @@ fn a_foreign_machine_is_shown_once_and_never_touched() {
 #[test]
 fn a_provider_that_hangs_delays_no_other_and_is_not_asked_twice_at_once() {
     perform(async {
-        let slow = Arc::new(Shelf { hang: Duration::from_secs(3600), ..Shelf::default() });
+        let slow = Arc::new(Shelf { hang: Duration::from_hours(1), ..Shelf::default() });
         let shelves = [("slow", &slow), ("sim", &shelf([machine("lost")]))];
         let play = Play::start(ReaperMode::Active, &shelves);
         seconds(61).await;

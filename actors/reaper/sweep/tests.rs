@@ -3,7 +3,7 @@ use crate::model::{ExitFacts, HolderId, RunnerId};
 use crate::pool::fixtures::{at, controller, machine, row};
 use proptest::prelude::*;
 
-const CONFIRM: Duration = Duration::from_secs(60);
+const CONFIRM: Duration = Duration::from_mins(1);
 
 fn listing(views: &[MachineView]) -> Observation<Vec<MachineView>> {
     Observation::Complete(views.to_vec())
@@ -132,7 +132,7 @@ fn an_owner_hears_only_what_it_may_not_know() {
     let known = Instance { ready_at: Some(at(0)), ..row("a", State::Idle) };
     let plain = MachineView { ready: true, ..machine("a") };
     let told = |record: &Instance, view: &MachineView| {
-        !second_sweep(&[view.clone()], &[record.clone()], 1).is_empty()
+        !second_sweep(std::slice::from_ref(view), std::slice::from_ref(record), 1).is_empty()
     };
     assert!(!told(&known, &plain));
     let over = MachinePhase::Over(ExitFacts::default());
