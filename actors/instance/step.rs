@@ -40,7 +40,7 @@ pub(super) enum Input {
     Retire(Asked),
     /// See [`super::ToInstance::Poll`].
     Poll,
-    /// See [`super::ToInstance::Wake`].
+    /// The alarm rang, or there is nothing new: think again.
     Wake,
 }
 

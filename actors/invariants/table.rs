@@ -18,7 +18,7 @@ pub struct Invariant {
 pub enum Checked {
     /// At every save, by [`check_save`](super::check_save) or [`check_job`](super::check_job).
     EachStep,
-    /// Now and then over everything, by [`scan`](super::scan).
+    /// Now and then over everything, by [`scan`](super::scan()).
     Scan,
     /// Never: it cannot be written otherwise, and why.
     ByConstruction(&'static str),

@@ -95,7 +95,8 @@ impl LedgerActor {
     /// Reads what the store remembers, while letters wait.
     fn recollect(&self, ctx: &mut Context<Self>) {
         let base = self.links.base.clone();
-        let load = async move { recollect(&base).await };
+        let now = base.clock.now();
+        let load = async move { recollect(&base, now).await };
         ctx.wait(load.into_actor(self).map(|memory, this, ctx| {
             let (now, settings) = (this.now(), this.links.settings.clone());
             info!(jobs = memory.open.len(), "the ledger is open");

@@ -20,10 +20,11 @@ pub(super) struct Memory {
 }
 
 /// Reads all of it, again and again until the store answers.
-pub(super) async fn recollect(base: &Base) -> Memory {
+pub(super) async fn recollect(base: &Base, now: Timestamp) -> Memory {
+    let since = now.checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
     let mut pause = Pause::default();
     loop {
-        match try_recollect(base).await {
+        match try_recollect(base, since).await {
             Ok(memory) => return memory,
             Err(why) => warn!("the ledger cannot open yet: {why}"),
         }
@@ -31,8 +32,7 @@ pub(super) async fn recollect(base: &Base) -> Memory {
     }
 }
 
-async fn try_recollect(base: &Base) -> Result<Memory, StoreError> {
-    let since = base.clock.now().checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
+async fn try_recollect(base: &Base, since: Timestamp) -> Result<Memory, StoreError> {
     Ok(Memory {
         open: base.records.open_jobs().await?,
         closed: base.records.closed_jobs(since).await?,
