@@ -1,3 +1,4 @@
 //! One binary for every test outside the core, one module a layer. See `tests/README.md`.
 
 mod layers;
+mod spec;

@@ -155,6 +155,9 @@ impl Turn<'_> {
 
     /// Takes the forge's proof that a job runs here.
     pub(super) fn take_execution(&mut self, job: JobId) {
+        if !self.ever_registered() {
+            return; // whoever is meant, it has never been us
+        }
         if self.row.executing.as_ref() == Some(&job) {
             if self.row.job_over.is_none() {
                 self.work_proven("the forge proved a job here");
@@ -170,10 +173,7 @@ impl Turn<'_> {
         self.row.sealed_jit = None;
         self.row.once_started |= self.row.seen_at.is_some();
         if self.row.state == State::Busy {
-            // Whatever was being concluded about an earlier job is void.
-            if !self.is_forced() {
-                self.notes.closing = None;
-            }
+            self.void_conclusions();
             self.notes.vigil = super::notes::Vigil::default();
         }
         self.work_proven("the forge proved a job here");
@@ -185,11 +185,20 @@ impl Turn<'_> {
             Some(job) => *job == over.job,
             None => over.names_us || mutants::is(Mutant::CompletionByOfferedJob),
         };
-        let better = self.row.job_over.as_ref().is_none_or(|known| {
-            (over.names_us && !known.names_us)
-                || (known.conclusion.is_none() && over.conclusion.is_some())
-        });
-        if !concerns_us || !better {
+        if !concerns_us || !self.ever_registered() {
+            return;
+        }
+        // News adds up: what is proven stays proven, whichever letter came first.
+        let known = self.row.job_over.as_ref();
+        let over = JobOver {
+            names_us: over.names_us || known.is_some_and(|known| known.names_us),
+            conclusion: over
+                .conclusion
+                .or_else(|| known.and_then(|known| known.conclusion.clone())),
+            at: known.map_or(over.at, |known| known.at),
+            job: over.job,
+        };
+        if known == Some(&over) {
             return;
         }
         self.tell(What::JobOver { job: over.job.clone(), names_us: over.names_us });

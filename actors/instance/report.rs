@@ -25,6 +25,7 @@ pub(super) fn report(row: &Instance, notes: &Notes, outcome: Option<Outcome>) ->
         id: row.id.clone(),
         state: row.state,
         since: row.since,
+        born: row.created_at,
         wish: row.wish.as_ref().map(|wish| wish.rank),
         revision: row.revision.clone(),
         host: row.host.clone(),

@@ -195,7 +195,8 @@ impl Turn<'_> {
         let machine_lives = self.row.end.is_none();
         match self.row.state {
             State::Starting | State::Idle | State::Reserved | State::Retiring => {}
-            State::PendingDelete if machine_lives && !self.is_forced() => {
+            // Forced or not: what its warrant rests on is void. Force finds its own way from here.
+            State::PendingDelete if machine_lives => {
                 self.row.warrant = None;
                 self.row.verdict = None;
             }
@@ -211,14 +212,17 @@ impl Turn<'_> {
             | State::Deleting
             | State::Deleted => return,
         }
-        if !self.is_forced() {
-            self.notes.closing = None;
-        }
+        self.void_conclusions();
         self.notes.vigil = super::notes::Vigil::default();
         self.row.once_started = true;
         self.row.sealed_jit = None;
         self.row.offer = None;
         self.go(State::Busy, why);
+    }
+
+    /// Drops what was being concluded without knowing of this work; force needs no conclusion.
+    pub(super) fn void_conclusions(&mut self) {
+        self.notes.closing.take_if(|closing| closing.warrant.kind != WarrantKind::Operator);
     }
 
     fn take_absence(&mut self, begun: Timestamp) {

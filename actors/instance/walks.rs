@@ -42,6 +42,8 @@ struct Walker {
     now: Timestamp,
     binding: Binding,
     creates: u32,
+    /// What came in so far, for whoever reads a failure.
+    trail: Vec<String>,
 }
 
 impl Walker {
@@ -57,7 +59,7 @@ impl Walker {
             exit: None,
         };
         assert_eq!(check_save(None, &save), vec![]);
-        Self { row, notes: Notes::default(), now: began(), binding, creates: 0 }
+        Self { row, notes: Notes::default(), now: began(), binding, creates: 0, trail: vec![] }
     }
 
     fn take(&mut self, input: Input) {
@@ -76,7 +78,7 @@ impl Walker {
             exit: outcome.exit,
         };
         let broken = check_save(Some(&self.row), &save);
-        assert!(broken.is_empty(), "{broken:?}");
+        assert!(broken.is_empty(), "{broken:#?} after {:#?}", self.trail);
         self.row = row;
     }
 
@@ -125,7 +127,9 @@ proptest! {
                 walker.take(Input::Start);
             }
             walker.now = after(walker.now, Duration::from_secs(pace.seconds));
-            let (_, answers, make) = &inputs[pace.input];
+            let (name, answers, make) = &inputs[pace.input];
+            let state = walker.row.state;
+            walker.trail.push(format!("{state} +{} s: {name}", pace.seconds));
             match (answers, make()) {
                 // Answers come only to calls under way, with their token.
                 (Some(kind), Input::Answered(_, answer)) => {

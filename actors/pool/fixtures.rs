@@ -280,6 +280,7 @@ prop_compose! {
         };
         Report {
             since: at(since),
+            born: at(since),
             wish,
             revision: revision.into(),
             // Nothing exists yet, so it is nowhere.

@@ -64,6 +64,8 @@ pub struct Report {
     pub state: State,
     /// Since when.
     pub since: Timestamp,
+    /// When the wish for it became durable.
+    pub born: Timestamp,
     /// The strongest wish it carries.
     pub wish: Option<WishRank>,
     /// Its shape.

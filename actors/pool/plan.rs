@@ -220,7 +220,7 @@ fn is_idle_long(spec: &PoolSpec, report: &Report, now: Timestamp) -> bool {
 }
 
 fn is_too_old(lifetime: Option<Duration>, report: &Report, now: Timestamp) -> bool {
-    lifetime.is_some_and(|lifetime| is_due(report.since, lifetime, now))
+    lifetime.is_some_and(|lifetime| is_due(report.born, lifetime, now))
 }
 
 /// Returns the longest idle beyond what is wanted, without those that go anyway.
@@ -264,8 +264,7 @@ fn next_look(
         .flat_map(|report| {
             let by_age = (has_surplus || is_spent(spec, report))
                 .then(|| after(report.since, spec.policy.scale_down_after));
-            let by_lifetime =
-                spec.policy.max_lifetime.map(|lifetime| after(report.since, lifetime));
+            let by_lifetime = spec.policy.max_lifetime.map(|lifetime| after(report.born, lifetime));
             [by_age, by_lifetime]
         })
         .flatten()

@@ -4,7 +4,8 @@
 //! records, and the queue of what happens next. [`SimForge`], [`SimProvider`] and [`SimStore`]
 //! are handles onto it that lie as [`Faults`] say. [`World`] lets a daemon live in it, crashes
 //! it, starts it again, and shows everything it does to a [`Watcher`] as [`Observed`], with the
-//! truth of that moment beside it. Scenarios force single behaviours by the methods of `World`;
+//! truth of that moment beside it. [`Watched`] is a world with the real fleet in it and all
+//! checkers beside it. Scenarios force single behaviours by the methods of `World`;
 //! [`contract`] is what every store must do.
 //!
 //! The same seed gives the same [`Trace`], in every process.
@@ -25,6 +26,7 @@ mod script;
 pub mod sim;
 mod store;
 mod trace;
+mod watched;
 mod world;
 
 pub use checks::Checker;
@@ -40,6 +42,7 @@ pub use provider::{Kind, Machine, SimProvider, Stage, Yard};
 pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point, Script};
 pub use store::{Shelf, SimStore};
 pub use trace::Trace;
+pub use watched::Watched;
 pub use world::{Daemon, Leftovers, Plan, SimPorts, Watcher, Workload, World, pool};
 
 #[cfg(test)]

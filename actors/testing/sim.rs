@@ -1,26 +1,15 @@
 //! Seeded worlds by the thousand: run, check, count; or one of them told step by step.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::checks::Checker;
-use super::{Observed, Outside, Plan, SimJob, SimPorts, Watcher, World, in_virtual_time, millis};
-use crate::fleet::{self, ToFleet};
+use super::{Plan, Watched, in_virtual_time, millis};
 use crate::invariants::Violation;
-use crate::jobs;
-use crate::mail::{Inlet, Office};
-use crate::registry::Registry;
 
 /// How many jobs come to each world.
 const JOBS: u32 = 60;
 /// How long the storm goes on after the last job came.
 const AFTERMATH: Duration = Duration::from_mins(30);
-/// How long a calm world may take until every job is over, and then until nothing is left.
-/// A job that a dead run left queued is given up after a day; a registration after another.
-const PATIENCE: Duration = Duration::from_hours(60);
-
 /// How many failures of a thread are told with their story.
 const STORIES: usize = 5;
 
@@ -125,70 +114,22 @@ pub fn run_seed(seed: u64, told: Told) -> Outcome {
 /// Runs a world: storm, calm, and then nothing may be left.
 pub fn run_plan(plan: Plan, told: Told) -> Outcome {
     in_virtual_time(async move {
-        let checker = Rc::new(RefCell::new(Checker::new(&plan.pools)));
-        let mut world = World::new(plan, start_fleet).watched_by(Eyes(Rc::clone(&checker)));
+        let mut world = Watched::new(plan);
         if told == Told::Everything {
             world = world.telling_stories();
         }
         world.storm(AFTERMATH).await;
-        world.outside().faults.calm();
-        learn_of_ends(&mut world).await;
-        let left = world.settle(PATIENCE).await;
-        let registry = world.registry().cloned();
+        let broken = world.finish().await;
         let outside = world.outside();
-        let mut checker = checker.borrow_mut();
-        checker.scan(&outside, registry.as_deref());
-        checker.at_the_end(&outside, registry.as_deref(), &left);
         Outcome {
             lifetimes: outside.shelf.lifetimes(),
             faults: outside.injected.values().sum(),
-            broken: checker.broken().to_vec(),
+            broken,
             lived: outside.now(),
             hash: outside.trace.hash(),
             story: outside.trace.lines().to_vec(),
         }
     })
-}
-
-/// Waits until the records know of every job that ended unheard; asking takes its time.
-async fn learn_of_ends(world: &mut World) {
-    let until = world.now() + millis(PATIENCE);
-    while world.now() < until && ended_unheard(&world.outside()) {
-        world.run_for(Duration::from_mins(10)).await;
-    }
-}
-
-fn ended_unheard(outside: &Outside) -> bool {
-    let over = |number: u64| outside.hub.jobs.get(&number).is_none_or(SimJob::is_over);
-    outside.shelf.open_jobs().any(|job| over(job.id.number))
-}
-
-/// Starts the real fleet on a world's ports.
-pub fn start_fleet(ports: SimPorts) -> Inlet<ToFleet> {
-    let office = Office::default();
-    let fleet = fleet::Ports {
-        base: ports.base,
-        instances: ports.kit,
-        jobs: jobs::Kit::new(ports.jobs),
-        pools: fleet::Kit::new(ports.pools),
-        inventories: ports.inventories,
-        rosters: ports.rosters,
-        settings: ports.settings,
-    };
-    let keeping = fleet::keep(fleet, ports.specs, office.clone());
-    tokio::task::spawn_local(async move {
-        keeping.await;
-    });
-    Inlet::new(move |letter| office.tell(letter))
-}
-
-/// Lets the checker see what the world shows.
-struct Eyes(Rc<RefCell<Checker>>);
-
-impl Watcher for Eyes {
-    fn step(&mut self, seen: &[Observed], outside: &Outside, registry: Option<&Registry>) {
-        self.0.borrow_mut().look(seen, outside, registry);
-    }
 }
 
 impl Tally {

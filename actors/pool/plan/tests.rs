@@ -145,7 +145,7 @@ fn an_idle_runner_is_replaced_when_it_is_too_old() {
     let mut spec = spec(2, 10);
     spec.policy.max_lifetime = Some(Duration::from_secs(500));
     let mut young = report("young", State::Idle);
-    young.since = at(300);
+    young.born = at(300);
     let all = standing([report("old", State::Idle), young]);
     assert_eq!(plan(&spec, &all, queued(0), CALM, at(499)).next_look, Some(at(500)));
     let plan = plan(&spec, &all, queued(0), CALM, at(500));
@@ -215,7 +215,9 @@ fn carried_out(
 ) -> BTreeMap<InstanceId, Report> {
     let mut after = before.clone();
     for (id, _) in &plan.retire {
-        after.get_mut(id).unwrap().wish = Some(WishRank::Retire);
+        let asked = after.get_mut(id).unwrap();
+        // An owner that moves on is no longer stuck.
+        (asked.wish, asked.stuck) = (Some(WishRank::Retire), false);
     }
     for made in 0..plan.create {
         let id = InstanceId::new(format!("new{made}"));

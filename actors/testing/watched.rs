@@ -1,0 +1,155 @@
+//! A world under watch: the real fleet lives in it, every promise is checked at every step,
+//! and at its end nothing may be left.
+
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::checks::Checker;
+use super::{Observed, Outside, Plan, SimJob, SimPorts, Watcher, World, millis};
+use crate::fleet::{self, ToFleet};
+use crate::invariants::Violation;
+use crate::jobs;
+use crate::mail::{Inlet, Office};
+use crate::model::{Event, Instance, InstanceId, State, Subject};
+use crate::registry::Registry;
+
+/// How long a calm world may take until every job is over, and then until nothing is left.
+/// A job that a dead run left queued is given up after a day; a registration after another.
+const PATIENCE: Duration = Duration::from_hours(60);
+
+/// A world with the real fleet in it and the checkers beside it.
+pub struct Watched {
+    world: World,
+    checker: Rc<RefCell<Checker>>,
+}
+
+impl Watched {
+    /// Makes a world and starts the real fleet in it; needs a runtime with paused time.
+    pub fn new(plan: Plan) -> Self {
+        let checker = Rc::new(RefCell::new(Checker::new(&plan.pools)));
+        let world = World::new(plan, start_fleet).watched_by(Eyes(Rc::clone(&checker)));
+        Self { world, checker }
+    }
+
+    /// Keeps everything that is seen, and the story in words.
+    #[must_use]
+    pub fn remembering(mut self) -> Self {
+        self.world = self.world.remembering().telling_stories();
+        self
+    }
+
+    /// Keeps the story in words.
+    #[must_use]
+    pub fn telling_stories(mut self) -> Self {
+        self.world = self.world.telling_stories();
+        self
+    }
+
+    /// Returns the promises broken so far.
+    pub fn broken(&self) -> Vec<Violation> {
+        self.checker.borrow().broken().to_vec()
+    }
+
+    /// Returns the stored row of an instance.
+    pub fn row(&self, id: &InstanceId) -> Option<Instance> {
+        self.outside().shelf.row(id).map(|row| Instance::clone(row))
+    }
+
+    /// Returns all live rows, in the order of their names.
+    pub fn rows(&self) -> Vec<Instance> {
+        self.outside().shelf.live_rows().map(|row| Instance::clone(row)).collect()
+    }
+
+    /// Returns the timeline of an instance.
+    pub fn timeline(&self, id: &InstanceId) -> Vec<Event> {
+        self.outside().shelf.timeline(&Subject::Instance(id.clone())).cloned().collect()
+    }
+
+    /// Lets time pass until something holds; returns whether it came within `patience`.
+    pub async fn comes(&mut self, patience: Duration, holds: impl Fn(&Self) -> bool) -> bool {
+        let until = self.now() + millis(patience);
+        while !holds(self) {
+            if self.now() >= until {
+                return false;
+            }
+            self.run_for(Duration::from_millis(500)).await;
+        }
+        true
+    }
+
+    /// Lets time pass until an instance is in a state; returns whether it came to it.
+    pub async fn reaches(&mut self, id: &InstanceId, state: State, patience: Duration) -> bool {
+        self.comes(patience, |world| world.row(id).is_some_and(|row| row.state == state)).await
+    }
+
+    /// Ends all lies, lets every job come to its end, drains every pool, waits until nothing is
+    /// left, and returns the promises broken on the whole way.
+    pub async fn finish(&mut self) -> Vec<Violation> {
+        self.outside().faults.calm();
+        self.learn_of_ends().await;
+        let left = self.world.settle(PATIENCE).await;
+        let registry = self.world.registry().cloned();
+        let outside = self.world.outside();
+        let mut checker = self.checker.borrow_mut();
+        checker.scan(&outside, registry.as_deref());
+        checker.at_the_end(&outside, registry.as_deref(), &left);
+        checker.broken().to_vec()
+    }
+
+    /// Waits until the records know of every job that ended unheard; asking takes its time.
+    async fn learn_of_ends(&mut self) {
+        let until = self.now() + millis(PATIENCE);
+        while self.now() < until && ended_unheard(&self.outside()) {
+            self.run_for(Duration::from_mins(10)).await;
+        }
+    }
+}
+
+impl Deref for Watched {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl DerefMut for Watched {
+    fn deref_mut(&mut self) -> &mut World {
+        &mut self.world
+    }
+}
+
+fn ended_unheard(outside: &Outside) -> bool {
+    let over = |number: u64| outside.hub.jobs.get(&number).is_none_or(SimJob::is_over);
+    outside.shelf.open_jobs().any(|job| over(job.id.number))
+}
+
+/// Starts the real fleet on a world's ports.
+fn start_fleet(ports: SimPorts) -> Inlet<ToFleet> {
+    let office = Office::default();
+    let fleet = fleet::Ports {
+        base: ports.base,
+        instances: ports.kit,
+        jobs: jobs::Kit::new(ports.jobs),
+        pools: fleet::Kit::new(ports.pools),
+        inventories: ports.inventories,
+        rosters: ports.rosters,
+        settings: ports.settings,
+    };
+    let keeping = fleet::keep(fleet, ports.specs, office.clone());
+    tokio::task::spawn_local(async move {
+        keeping.await;
+    });
+    Inlet::new(move |letter| office.tell(letter))
+}
+
+/// Lets the checker see what the world shows.
+struct Eyes(Rc<RefCell<Checker>>);
+
+impl Watcher for Eyes {
+    fn step(&mut self, seen: &[Observed], outside: &Outside, registry: Option<&Registry>) {
+        self.0.borrow_mut().look(seen, outside, registry);
+    }
+}

@@ -1,0 +1,10 @@
+//! Promises to users, as stories: the real actors in a simulated world, on virtual time.
+//!
+//! Each story checks its own point; the numbered invariants, the world's oracle and the check for
+//! leftovers run in all of them. The names `f01_…`, `c1_…`, `p1_…`, `i03_…` are the rows of
+//! `tests/README.md`.
+
+mod deaths;
+mod story;
+
+use story::{MINUTE, SECOND, story};

@@ -1,0 +1,67 @@
+//! How a story is told: a plan, what happens, and an end at which nothing may be left.
+
+use std::time::Duration;
+
+use ostler_actors::model::{Instance, InstanceId, State};
+use ostler_actors::testing::{Plan, Watched, in_virtual_time};
+
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MINUTE: Duration = Duration::from_mins(1);
+
+/// How much of the story is shown when it fails.
+const LAST_WORDS: usize = 80;
+
+/// Tells a story: afterwards the world is brought to rest, nothing may be left in it, and no
+/// promise may have been broken on the way.
+pub(super) fn story(plan: Plan, tell: impl AsyncFnOnce(&mut Watched)) {
+    in_virtual_time(async {
+        let mut world = Telling(Watched::new(plan).remembering());
+        tell(&mut world.0).await;
+        let broken = world.0.finish().await;
+        assert!(broken.is_empty(), "promises were broken: {broken:#?}");
+    });
+}
+
+/// Shows the end of the story when its test fails.
+struct Telling(Watched);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let outside = self.0.outside();
+            let lines = outside.trace.lines();
+            for line in &lines[lines.len().saturating_sub(LAST_WORDS)..] {
+                eprintln!("{line}");
+            }
+        }
+    }
+}
+
+/// Words that stories share; each fails the test with a sentence.
+pub(super) trait Tell {
+    /// Returns the only live instance.
+    fn only(&self) -> Instance;
+
+    /// Lets time pass until an instance is in a state.
+    async fn until(&mut self, id: &InstanceId, state: State, patience: Duration);
+
+    /// Lets time pass until something holds.
+    async fn wait_for(&mut self, what: &str, patience: Duration, holds: impl Fn(&Watched) -> bool);
+}
+
+impl Tell for Watched {
+    fn only(&self) -> Instance {
+        let mut rows = self.rows();
+        assert_eq!(rows.len(), 1, "one instance lives: {rows:?}");
+        rows.remove(0)
+    }
+
+    async fn until(&mut self, id: &InstanceId, state: State, patience: Duration) {
+        let came = self.reaches(id, state, patience).await;
+        assert!(came, "`{id}` is not {state} within {patience:?}: {:?}", self.row(id));
+    }
+
+    async fn wait_for(&mut self, what: &str, patience: Duration, holds: impl Fn(&Watched) -> bool) {
+        assert!(self.comes(patience, holds).await, "{what}: not within {patience:?}");
+    }
+}
