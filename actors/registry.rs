@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 
 use crate::instance::ToInstance;
 use crate::mail::Inlet;
-use crate::model::{Event, Instance, InstanceId, MachineName, PoolId, State, Timestamp};
+use crate::model::{Event, HostName, Instance, InstanceId, MachineName, PoolId, State, Timestamp};
 
 /// How many events a slow reader may lag behind before it is told that it missed some.
 const FEED: usize = 4096;
@@ -57,6 +57,8 @@ pub struct PoolView {
     pub settled: bool,
     /// How many are stuck.
     pub stuck: u32,
+    /// Hosts that new machines avoid, with the number of failures in a row there.
+    pub shunned: Vec<(HostName, u32)>,
 }
 
 impl Default for Registry {

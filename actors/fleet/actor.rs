@@ -81,7 +81,6 @@ struct Pool {
     spec: Arc<PoolSpec>,
     row: PoolRow,
     removed: bool,
-    events: u32,
     office: Office<ToPool>,
     leash: Option<Leash>,
 }
@@ -169,6 +168,11 @@ impl Handler<Letter<ToFleet>> for Fleet {
             ToFleet::PoolEmpty(pool) => self.pool_empty(&pool),
             ToFleet::Died { part, panicked } => self.part_died(part, panicked, ctx),
             ToFleet::Shutdown(reply) => self.shut_down(reply, ctx),
+            ToFleet::Fenced => {
+                error!("the fleet stops: the lease is lost");
+                self.farewell.end = FleetEnd::Fenced;
+                ctx.stop();
+            }
             ToFleet::Halt => ctx.stop(),
             #[cfg(feature = "testing")]
             ToFleet::Panic(victim) => self.panic(victim),
@@ -226,9 +230,10 @@ impl Fleet {
 
     fn add_pool(&mut self, spec: PoolSpec, row: Option<PoolRow>, removed: bool) {
         let id = spec.id.clone();
-        let row = row.unwrap_or_else(|| PoolRow { id: id.clone(), drained: false, breaker: None });
+        let unknown = || PoolRow { id: id.clone(), drained: false, breaker: None, events: 0 };
+        let row = row.unwrap_or_else(unknown);
         let office = Office::default();
-        let pool = Pool { spec: Arc::new(spec), row, removed, events: 0, office, leash: None };
+        let pool = Pool { spec: Arc::new(spec), row, removed, office, leash: None };
         self.pools.insert(id.clone(), pool);
         self.start_pool(&id);
     }
@@ -347,11 +352,11 @@ impl Fleet {
         and_then: impl FnOnce() + 'static,
     ) {
         let Some(pool) = self.pools.get_mut(id) else { return };
-        pool.events += 1;
+        pool.row.events += 1;
         let now = self.ports.base.clock.now();
         let event = Event {
             subject: Subject::Pool(id.clone()),
-            seq: pool.events,
+            seq: pool.row.events,
             at: now,
             last_at: now,
             count: 1,
@@ -366,6 +371,9 @@ impl Fleet {
             }
             Err(refused) => {
                 error!("the fleet stops: {refused}");
+                if matches!(refused, SaveError::Fenced(_)) {
+                    act.farewell.end = FleetEnd::Fenced;
+                }
                 ctx.stop();
             }
         }));

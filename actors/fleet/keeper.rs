@@ -42,11 +42,13 @@ pub enum FleetEnd {
     Shutdown,
     /// It died; it is started again.
     Died,
+    /// A newer tenure writes the records: nothing more may be done by this one.
+    Fenced,
     /// It, or its ledger, died too often: end the process with code 70.
     Hopeless,
 }
 
-/// Starts a fleet and keeps it alive until it shuts down or is hopeless. Must run on a
+/// Starts a fleet and keeps it alive until it shuts down, is fenced or is hopeless. Must run on a
 /// `LocalSet`; letters go through `office`.
 pub async fn keep(ports: Ports, pools: Vec<PoolSpec>, office: Office<ToFleet>) -> FleetEnd {
     for (provider, inventory) in &ports.inventories {

@@ -84,6 +84,8 @@ pub enum ToFleet {
     },
     /// Stop intake and creation, let running calls finish, touch no machine.
     Shutdown(Reply<()>),
+    /// The lease is lost: stop at once, cause nothing more, touch no machine.
+    Fenced,
     /// Its keeper shuts down.
     Halt,
     /// Make an actor panic, to prove that it is survived.

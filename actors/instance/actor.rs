@@ -25,8 +25,8 @@ use crate::base::Base;
 use crate::jobs::{InstanceNews, ToLedger};
 use crate::mail::{Inlet, Office, Reply};
 use crate::model::{
-    ExitRecord, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail, Timestamp,
-    elapsed,
+    ExitRecord, HostName, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail,
+    Timestamp, elapsed,
 };
 use crate::mutants::{self, Mutant};
 use crate::pool::{Report, ToPool};
@@ -87,6 +87,7 @@ pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
         notes,
         links,
         me: inlet.clone(),
+        avoid: Vec::new(),
         pollers: Vec::new(),
         alarm: None,
         last_report: None,
@@ -110,6 +111,8 @@ struct InstanceActor {
     notes: Notes,
     links: Links,
     me: Inlet<ToInstance>,
+    /// Where a machine should not go; an order's detail, no fact about this instance.
+    avoid: Vec<HostName>,
     pollers: Vec<Reply<Dispatch>>,
     alarm: Option<(Timestamp, SpawnHandle)>,
     last_report: Option<Report>,
@@ -138,6 +141,10 @@ impl Handler<Letter<ToInstance>> for InstanceActor {
     fn handle(&mut self, Letter(letter): Letter<ToInstance>, ctx: &mut Self::Context) {
         let (input, respond) = match letter {
             ToInstance::Permit(permit) => (Input::Permit(permit), Respond::Nobody),
+            ToInstance::Avoid(hosts) => {
+                self.avoid = hosts;
+                return;
+            }
             ToInstance::Answered(token, answer) => {
                 self.errands.forget(token);
                 (Input::Answered(token, answer), Respond::Nobody)
@@ -312,6 +319,7 @@ impl InstanceActor {
             forge: Arc::clone(forge),
             records: Arc::clone(&self.links.base.records),
             ledger: self.links.ledger.clone(),
+            avoid: self.avoid.clone(),
             begun: self.links.base.clock.now(),
         };
         let me = self.me.clone();

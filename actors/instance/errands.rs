@@ -9,7 +9,7 @@ use super::Answer;
 use super::call::Call;
 use crate::jobs::ToLedger;
 use crate::mail::Office;
-use crate::model::{Instance, JobId, PoolSpec, Remains, Sighting, Stamp, Timestamp};
+use crate::model::{HostName, Instance, JobId, PoolSpec, Remains, Sighting, Stamp, Timestamp};
 use crate::ports::{
     Controller, CreateError, CreateOrder, Forge, ForgeError, MachineRef, MintError, MintOrder,
     Provider, ProviderError, Records, RunnerRef,
@@ -32,6 +32,7 @@ pub(super) struct Errand {
     pub(super) forge: Arc<dyn Forge>,
     pub(super) records: Arc<dyn Records>,
     pub(super) ledger: Office<ToLedger>,
+    pub(super) avoid: Vec<HostName>,
     pub(super) begun: Timestamp,
 }
 
@@ -110,6 +111,7 @@ impl Errand {
             },
             machine: self.spec.machine.clone(),
             pool: Arc::clone(&self.spec),
+            avoid: self.avoid.clone(),
             jit,
         };
         let patience = self.spec.policy.create_settle;

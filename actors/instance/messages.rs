@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::answer::{Answer, Token};
 use crate::mail::Reply;
 use crate::model::{
-    Generation, JobId, JobOver, MachineView, OfferEnd, Petition, PoolSpec, Reason, Refusal,
-    RunnerView, WishRank,
+    Generation, HostName, JobId, JobOver, MachineView, OfferEnd, Petition, PoolSpec, Reason,
+    Refusal, RunnerView, WishRank,
 };
 use crate::ports::Jit;
 
@@ -15,6 +15,8 @@ use crate::ports::Jit;
 pub enum ToInstance {
     /// The pool lets it call the provider.
     Permit(Permit),
+    /// Hosts on which machines did not come up lately; a wish for the create.
+    Avoid(Vec<HostName>),
     /// A call to the outside came back.
     Answered(Token, Answer),
     /// The machine was seen like this, by a watch or in a listing.

@@ -248,6 +248,9 @@ pub struct PoolRow {
     pub drained: bool,
     /// Whether creation is held after repeated failures, and since when.
     pub breaker: Option<super::Timestamp>,
+    /// How many events its timeline has.
+    #[serde(default)]
+    pub events: u32,
 }
 
 #[cfg(test)]

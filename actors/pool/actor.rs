@@ -213,6 +213,7 @@ impl PoolSupervisor {
 
     fn hear(&mut self, report: Report, ctx: &mut Context<Self>) {
         let (id, revision) = (report.id.clone(), report.revision.clone());
+        let host = report.host.clone();
         if report.state == State::Deleted && self.standing.get(&id).is_none() {
             return;
         }
@@ -220,6 +221,12 @@ impl PoolSupervisor {
         // An unknown one was born under an earlier supervisor, unseen in its last moments. It
         // holds a place; its obituary will bring it an owner of ours.
         let news = self.standing.hear(report);
+        if let (Some(host), Some(news)) = (host, news) {
+            match news {
+                Outcome::Ready => self.pace.hosts.ready(&host),
+                Outcome::Failed => self.pace.hosts.failed(&host, self.now()),
+            }
+        }
         if revision == self.links.spec.revision {
             match news {
                 Some(Outcome::Ready) => self.pace.breaker.ready(),
@@ -438,10 +445,13 @@ impl PoolSupervisor {
     }
 
     fn permit(&mut self, id: &InstanceId, permit: Permit) -> bool {
-        let told = self
-            .children
-            .get(id)
-            .is_some_and(|child| child.inlet.tell(ToInstance::Permit(permit)).is_ok());
+        let Some(child) = self.children.get(id) else { return false };
+        let shunned = self.pace.hosts.shunned(self.now());
+        if permit == Permit::Start && !shunned.is_empty() {
+            let hosts = shunned.into_iter().map(|(host, _)| host).collect();
+            let _ = child.inlet.tell(ToInstance::Avoid(hosts));
+        }
+        let told = child.inlet.tell(ToInstance::Permit(permit)).is_ok();
         if told {
             self.pace.grant(id, permit);
         }
@@ -478,7 +488,8 @@ impl PoolSupervisor {
         let (spec, pool) = (&self.links.spec, &self.links.spec.id);
         let draining = self.draining();
         let breaker = self.pace.breaker.open_since();
-        let view = self.standing.view(spec, self.demand, want, draining, breaker);
+        let mut view = self.standing.view(spec, self.demand, want, draining, breaker);
+        view.shunned = self.pace.hosts.shunned(now);
         if self.shown.view.as_ref() != Some(&view) {
             self.links.base.registry.show_pool(view.clone());
             self.shown.view = Some(view);

@@ -62,6 +62,11 @@ fn holding_back(view: &PoolView, now: Timestamp) -> Vec<String> {
              machines are gone"
         ));
     }
+    for (host, failures) in &view.shunned {
+        lines.push(format!(
+            "new machines avoid host `{host}`: the last {failures} there never became ready"
+        ));
+    }
     if view.stuck > 0 {
         lines.push(format!("{} stuck; `explain instance` says why", view.stuck));
     }
@@ -94,6 +99,7 @@ mod tests {
             breaker: None,
             settled: true,
             stuck: 1,
+            shunned: vec![],
         };
         let text = explain_pool(&view, &[], now).join("\n");
         assert!(text.contains("wants 3 of at most 3"), "{text}");
@@ -101,6 +107,10 @@ mod tests {
         assert!(text.contains("at its maximum"), "{text}");
         assert!(text.contains("1 on the way out"), "{text}");
         assert!(text.contains("1 stuck"), "{text}");
+
+        view.shunned = vec![("node-7".into(), 4)];
+        let text = explain_pool(&view, &[], now).join("\n");
+        assert!(text.contains("avoid host `node-7`: the last 4"), "{text}");
 
         view.draining = true;
         view.settled = false;

@@ -2,7 +2,7 @@
 //!
 //! A pool keeps the picture its instances report (`standing`), decides from it how many to
 //! make and whom to ask to go (`plan`, a pure function), and paces that: permits, a budget
-//! and a breaker (`pace`, `breaker`). The supervisor (`actor`) is the shell around
+//! a breaker and hosts to avoid (`pace`, `breaker`, `hosts`). The supervisor (`actor`) is the shell around
 //! them: it gives every row an owner, and every dead owner a successor.
 //!
 //! ```text
@@ -20,6 +20,7 @@ mod breaker;
 mod explain;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod hosts;
 mod messages;
 mod name;
 mod pace;

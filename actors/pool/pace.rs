@@ -5,18 +5,17 @@
 //! the reports, so a permit cannot leak: only grants that no report shows yet are remembered.
 //! A stuck deletion gives its permit back, or 32 of them would hold up all others.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::Report;
 use super::breaker::Breaker;
+use super::hosts::Hosts;
 use crate::instance::Permit;
 use crate::model::{HostName, InstanceId, Policy, State, Timestamp, after, elapsed};
 
 /// How many machines of a pool may be under deletion at once.
 const DELETE_PERMITS: u32 = 32;
-/// How many hosts are remembered; more shares than that limit nobody.
-const HOSTS: usize = 1024;
 /// The window in which the retire budget is counted.
 const WINDOW: Duration = Duration::from_mins(1);
 
@@ -26,7 +25,7 @@ pub(crate) struct Pace {
     /// Permits that were granted and that no report shows in use yet.
     granted: BTreeMap<InstanceId, Permit>,
     /// Hosts that were ever seen; each can take its share of starts.
-    hosts: BTreeSet<HostName>,
+    pub(crate) hosts: Hosts,
     /// When somebody was asked to go, within the last minute.
     spent: VecDeque<Timestamp>,
     /// Whether creation is held after failures.
@@ -54,11 +53,8 @@ impl Pace {
 
     /// Notes what a report shows: hosts, and permits that are in use by now.
     pub(crate) fn note(&mut self, report: &Report) {
-        if let Some(host) = &report.host
-            && self.hosts.len() < HOSTS
-            && !self.hosts.contains(host)
-        {
-            self.hosts.insert(host.clone());
+        if let Some(host) = &report.host {
+            self.hosts.seen(host);
         }
         if self.granted.get(&report.id).is_some_and(|permit| waits_in(*permit) != report.state) {
             self.granted.remove(&report.id);
@@ -103,7 +99,7 @@ impl Pace {
             }
         }
         Queue {
-            free_starts: starting.free(policy, &self.hosts),
+            free_starts: starting.free(policy, self.hosts.len()),
             free_deletes: DELETE_PERMITS.saturating_sub(deleting),
             starts: longest_waiting(starts),
             deletes: longest_waiting(deletes),
@@ -155,13 +151,13 @@ impl Starting {
     /// Returns how many more may start. The provider chooses the host, so the share of a
     /// host cannot be enforced but only the sum of all shares; a host that is over its own
     /// (because it is sick and nothing comes up there) takes nothing from the others.
-    fn free(&self, policy: &Policy, hosts: &BTreeSet<HostName>) -> u32 {
+    fn free(&self, policy: &Policy, hosts: u32) -> u32 {
         let in_all = policy.start_permits.saturating_sub(self.all);
-        if hosts.is_empty() {
+        if hosts == 0 {
             return in_all;
         }
         let share = policy.start_permits_per_host.max(1);
-        let shares = share.saturating_mul(u32::try_from(hosts.len()).unwrap_or(u32::MAX));
+        let shares = share.saturating_mul(hosts);
         let taken: u32 = self.by_host.values().map(|starting| (*starting).min(share)).sum();
         in_all.min(shares.saturating_sub(taken).saturating_sub(self.unplaced))
     }

@@ -155,6 +155,7 @@ impl Standing {
             breaker,
             settled: self.is_settled(),
             stuck: u32::try_from(stuck).unwrap_or(u32::MAX),
+            shunned: Vec::new(),
         }
     }
 }

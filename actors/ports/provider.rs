@@ -7,7 +7,8 @@ use async_trait::async_trait;
 
 use super::Jit;
 use crate::model::{
-    MachineName, MachineSpec, MachineView, Observation, PoolSpec, Remains, Sighting, Stamp,
+    HostName, MachineName, MachineSpec, MachineView, Observation, PoolSpec, Remains, Sighting,
+    Stamp,
 };
 
 /// Looks at machines. Safe to hand to anyone.
@@ -68,6 +69,8 @@ pub struct CreateOrder {
     pub machine: MachineSpec,
     /// The pool, for what a provider derives from it (labels, group, scope).
     pub pool: Arc<PoolSpec>,
+    /// Hosts on which machines did not come up lately; a wish, where the provider has hosts.
+    pub avoid: Vec<HostName>,
     /// The JIT config, where the runner is registered before its machine is made.
     pub jit: Option<Jit>,
 }

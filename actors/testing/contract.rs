@@ -288,7 +288,7 @@ pub async fn pool_rows_are_replaced(bench: &impl StoreBench) {
 }
 
 fn pool_row(drained: bool) -> PoolRow {
-    PoolRow { id: "linux".into(), drained, breaker: None }
+    PoolRow { id: "linux".into(), drained, breaker: None, events: 3 }
 }
 
 fn next(row: &Instance) -> Instance {

@@ -14,6 +14,7 @@ fn view() -> PoolView {
         breaker: None,
         settled: true,
         stuck: 0,
+        shunned: vec![],
     }
 }
 

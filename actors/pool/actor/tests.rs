@@ -108,7 +108,7 @@ impl Play {
         };
         self.leash = Some(start_with(
             PoolStart {
-                row: PoolRow { id: spec.id.clone(), drained: false, breaker: None },
+                row: PoolRow { id: spec.id.clone(), drained: false, breaker: None, events: 0 },
                 spec: Arc::new(spec),
                 removed,
                 office: self.pool.clone(),

@@ -126,6 +126,16 @@ impl Outside {
         }
     }
 
+    /// Chooses a host, one that is not to be avoided if there is one.
+    fn draw_host(&mut self, provider: usize, avoid: &[HostName]) -> HostName {
+        let hosts = self.hosts.max(1);
+        let drawn = self.dice.below(hosts);
+        let around = (drawn..hosts).chain(0..drawn);
+        let mut named = around.map(|host| HostName::new(format!("host-{provider}-{host}")));
+        let first = HostName::new(format!("host-{provider}-{drawn}"));
+        named.find(|host| !avoid.contains(host)).unwrap_or(first)
+    }
+
     pub(super) fn order_machine(
         &mut self,
         provider: usize,
@@ -135,7 +145,7 @@ impl Outside {
         self.yard.last += 1;
         let number = self.yard.last;
         let kind = self.yard.providers.get(provider).map_or(Kind::Blind, |(_, kind)| *kind);
-        let host = self.dice.below(self.hosts.max(1));
+        let host = self.draw_host(provider, &order.avoid);
         let machine = Machine {
             number,
             provider,
@@ -144,7 +154,7 @@ impl Outside {
             kind,
             binding: order.pool.binding,
             stamp: order.stamp.clone(),
-            host: HostName::new(format!("host-{provider}-{host}")),
+            host,
             jit: order.jit.as_ref().and_then(runner_of),
             runner: None,
             stage: Stage::Ordered,

@@ -71,6 +71,7 @@ impl Outside {
             stamp,
             machine: pool.machine.clone(),
             pool: Arc::clone(pool),
+            avoid: Vec::new(),
             jit: None,
         };
         let number = self.order_machine(provider, &order, 0);

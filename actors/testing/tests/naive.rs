@@ -66,6 +66,7 @@ pub(super) async fn make(shared: &Arc<Shared>, pool: &PoolSpec, name: &str) {
         stamp: Stamp::default(),
         machine: pool.machine.clone(),
         pool: Arc::new(pool.clone()),
+        avoid: Vec::new(),
         jit: Some(minted.jit),
     };
     drop(SimProvider::new(Arc::clone(shared), index).create(order).await);

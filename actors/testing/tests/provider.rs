@@ -26,6 +26,7 @@ fn order(spec: &PoolSpec, name: &str) -> CreateOrder {
         stamp: Stamp::default(),
         machine: spec.machine.clone(),
         pool: Arc::new(spec.clone()),
+        avoid: Vec::new(),
         jit: None,
     }
 }
