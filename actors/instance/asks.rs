@@ -40,10 +40,15 @@ impl Turn<'_> {
                 format!("to go ({}: {})", ask.reason, ask.evidence)
             };
             self.tell(What::Refused { ask, why });
-        } else if !matches!(answer, Ok(Consent::Looking)) && self.row.state < State::Ended {
+        } else if !matches!(answer, Ok(Consent::Looking)) && self.still_matters(ask.rank) {
             self.wish(ask.rank, ask.reason, ask.by);
         }
         answer
+    }
+
+    /// Returns whether a wish can still change anything: one who goes anyway is only forgotten.
+    fn still_matters(&self, rank: WishRank) -> bool {
+        self.row.state < State::Ended || rank == WishRank::Forget
     }
 
     fn consent(&self, ask: &Asked) -> Result<Consent, Refusal> {
@@ -59,11 +64,13 @@ impl Turn<'_> {
                 | State::Deleted,
                 _,
             )
-            | (State::Reserved | State::Busy, WishRank::Force) => Ok(Consent::Going),
-            // Whether a machine exists is not known yet; the wish is granted when it is.
-            (State::Creating, _) | (State::Reserved | State::Busy, WishRank::Delete) => {
-                Ok(Consent::Noted)
+            | (State::Reserved | State::Busy, WishRank::Force)
+            | (State::Creating | State::Reserved | State::Busy, WishRank::Forget) => {
+                Ok(Consent::Going)
             }
+            // Whether a machine exists is not known yet; the wish is granted when it is.
+            (State::Creating, WishRank::Retire | WishRank::Delete | WishRank::Force)
+            | (State::Reserved | State::Busy, WishRank::Delete) => Ok(Consent::Noted),
             (State::Reserved, WishRank::Retire) => Err(Refusal::Offered),
             (State::Busy, WishRank::Retire) => Err(Refusal::Busy),
         }

@@ -3,7 +3,7 @@
 //! What could not be had within `postmortem_timeout` is recorded as unavailable and holds
 //! nothing up. Only then may the machine go.
 
-use super::call::{Call, CallKind};
+use super::call::Call;
 use super::notes::Closing;
 use super::turn::Turn;
 use crate::model::{
@@ -36,16 +36,19 @@ impl Turn<'_> {
             self.call(Call::Remains { want_tail });
             return;
         }
+        let (remains, warrant) = (closing.remains.clone(), closing.warrant.clone());
         let job = match (&closing.job, self.known_standing()) {
             (Some(asked), None) => asked.clone(),
             (_, Some(known)) => known,
-            (None, None) => {
-                self.ask_about_job();
-                return;
-            }
+            (None, None) => match self.row.executing.clone() {
+                Some(job) if self.notes.cut_off.is_none() => {
+                    self.call(Call::LookJob(job));
+                    return;
+                }
+                // Nobody is left to be asked.
+                Some(_) | None => JobStanding::Unknown,
+            },
         };
-        let remains = closing.remains.clone();
-        let warrant = closing.warrant.clone();
         let remains = remains.unwrap_or_else(|| Remains::unavailable("the provider is gone"));
         self.record(warrant, remains, job);
     }
@@ -81,7 +84,7 @@ impl Turn<'_> {
 
     /// Returns whether an operator forces it.
     pub(super) fn is_forced(&self) -> bool {
-        self.row.wish.as_ref().is_some_and(|wish| wish.rank == WishRank::Force)
+        self.row.wish.as_ref().is_some_and(|wish| wish.rank >= WishRank::Force)
     }
 
     fn record(&mut self, warrant: Warrant, remains: Remains, job: JobStanding) {
@@ -126,20 +129,6 @@ impl Turn<'_> {
             (None, _) => Some(JobStanding::None),
             (Some(_), Some(over)) => Some(JobStanding::Over(over.conclusion.clone())),
             (Some(_), None) => None,
-        }
-    }
-
-    fn ask_about_job(&mut self) {
-        if self.is_under_way(CallKind::LookJob) {
-            return;
-        }
-        match self.row.executing.clone() {
-            Some(job) if self.notes.cut_off.is_none() => self.call(Call::LookJob(job)),
-            Some(_) | None => {
-                if let Some(closing) = &mut self.notes.closing {
-                    closing.job = Some(JobStanding::Unknown);
-                }
-            }
         }
     }
 }

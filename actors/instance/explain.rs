@@ -216,6 +216,7 @@ fn wish_word(rank: WishRank) -> &'static str {
         WishRank::Retire => "retire",
         WishRank::Delete => "delete",
         WishRank::Force => "force",
+        WishRank::Forget => "forget",
     }
 }
 

@@ -293,6 +293,7 @@ pub(super) fn inputs() -> Vec<Named> {
         letter("unlisted", || ask(WishRank::Retire, Reason::Unlisted)),
         letter("delete", || ask(WishRank::Delete, Reason::Operator)),
         letter("force", || ask(WishRank::Force, Reason::Operator)),
+        letter("forget", || ask(WishRank::Forget, Reason::Operator)),
         letter("poll", || Input::Poll),
     ]
 }

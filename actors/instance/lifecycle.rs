@@ -76,6 +76,7 @@ impl Turn<'_> {
     }
 
     fn drive_once(&mut self) {
+        self.drive_forgotten();
         self.drive_forced();
         if self.notes.closing.is_none() {
             self.drive_state();

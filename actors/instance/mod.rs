@@ -36,6 +36,7 @@ mod errands;
 mod explain;
 #[cfg(test)]
 mod fixtures;
+mod forgetting;
 mod kit;
 mod lifecycle;
 mod messages;

@@ -27,7 +27,7 @@ pub(super) fn check_warrant(inquest: &mut Inquest<'_>, before: Option<&Instance>
             let forced = row
                 .wish
                 .as_ref()
-                .is_some_and(|wish| wish.rank == WishRank::Force && wish.by.is_some());
+                .is_some_and(|wish| wish.rank >= WishRank::Force && wish.by.is_some());
             inquest.demand(forced, 30, || "is forced by nobody".into());
         }
     }

@@ -86,6 +86,8 @@ pub enum What {
     DeregisterRefused,
     /// The registration could not be removed for a day and is left to the forge.
     WrittenOff,
+    /// An operator struck it off; whatever is left of it is nobody's any more.
+    Forgotten,
     /// A create call got no answer, or one that proves nothing.
     CreateUnanswered(String),
     /// A direct read did not find the machine; one more will prove it.
@@ -258,6 +260,9 @@ impl fmt::Display for What {
             Self::Deregistered(how) => write!(f, "registration is gone: {how}"),
             Self::DeregisterRefused => f.write_str("the forge calls the runner busy"),
             Self::WrittenOff => f.write_str("registration written off after a day"),
+            Self::Forgotten => {
+                f.write_str("struck off by an operator: what is left is out of reach")
+            }
             Self::CreateUnanswered(why) => write!(f, "create is unanswered: {why}"),
             Self::FirstAbsence => f.write_str("machine not found once"),
             Self::Reappeared => f.write_str("machine is there after all"),

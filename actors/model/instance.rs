@@ -203,7 +203,7 @@ pub struct Petition {
     pub why: String,
 }
 
-/// Orders wishes: `force` > `delete` > `retire`.
+/// Orders wishes: `forget` > `force` > `delete` > `retire`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WishRank {
@@ -213,6 +213,8 @@ pub enum WishRank {
     Delete,
     /// Go now, whatever you do.
     Force,
+    /// Be struck off: your machine is out of our reach for good.
+    Forget,
 }
 
 /// Tells why an instance is asked to go.

@@ -322,7 +322,7 @@ impl PoolSupervisor {
                 let now = self.links.base.clock.now();
                 self.pace.spend(&self.links.spec.policy, now)
             }
-            WishRank::Delete | WishRank::Force => true,
+            WishRank::Delete | WishRank::Force | WishRank::Forget => true,
         };
         if affordable {
             let _ = child.inlet.tell(ToInstance::Retire(ask));

@@ -5,6 +5,7 @@
 //! `tests/README.md`.
 
 mod deaths;
+mod operators;
 mod story;
 
 use story::{MINUTE, SECOND, story};

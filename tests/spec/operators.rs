@@ -1,0 +1,91 @@
+//! What operators may do, and what the fleet does about it.
+
+use ostler_actors::fleet::ToFleet;
+use ostler_actors::mail::Reply;
+use ostler_actors::model::{InstanceId, Petition, State, Subject, What, WishRank};
+use ostler_actors::testing::{DeletePlan, Plan, Watched, pool};
+
+use super::story::Tell as _;
+use super::{MINUTE, SECOND, story};
+
+fn ask(world: &Watched, id: &InstanceId, rank: WishRank) {
+    let by = Petition { who: "ada".into(), why: "the rack is gone".into() };
+    let reply = Reply::nobody();
+    world.say(ToFleet::Retire { instance: id.clone(), rank, by, reply });
+}
+
+fn warm(max: u32) -> Plan {
+    let mut spec = pool("linux", "witness", max);
+    spec.min_idle = 1;
+    Plan::quiet(vec![spec])
+}
+
+async fn one_idle(world: &mut Watched) -> InstanceId {
+    world.wait_for("an instance", MINUTE, |world| !world.rows().is_empty()).await;
+    let id = world.only().id;
+    world.until(&id, State::Idle, 5 * MINUTE).await;
+    id
+}
+
+#[test]
+fn a_forgotten_instance_leaves_the_records_and_what_comes_back_gets_a_new_owner() {
+    story(warm(2), async |world| {
+        let id = one_idle(world).await;
+        for _ in 0..3 {
+            world.next_delete(DeletePlan::Lies);
+        }
+        ask(world, &id, WishRank::Delete);
+        world.until(&id, State::Deleting, 10 * MINUTE).await;
+        world.wait_for("a delete", MINUTE, |world| !world.deletes().is_empty()).await;
+        let calls = world.deletes().len();
+        ask(world, &id, WishRank::Forget);
+        world.until(&id, State::Deleted, 5 * SECOND).await;
+        assert_eq!(world.deletes().len(), calls, "a forgotten machine is asked nothing");
+        let told: Vec<What> = world.timeline(&id).into_iter().map(|event| event.what).collect();
+        assert!(told.contains(&What::Forgotten), "{told:?}");
+        assert!(world.outside().shelf.has_exit(&id), "its end is on record");
+
+        // The machine was not out of reach after all: the reaper finds it, a new owner ends it.
+        let adopted = |world: &Watched| world.rows().iter().any(|row| row.adopted);
+        world.wait_for("a new owner", 10 * MINUTE, adopted).await;
+    });
+}
+
+#[test]
+fn a_fleet_that_lost_its_lease_stops_and_touches_nobody() {
+    story(warm(2), async |world| {
+        let id = one_idle(world).await;
+        let saves = world.outside().shelf.saves();
+        world.say(ToFleet::Fenced);
+        world.run_for(30 * MINUTE).await;
+        assert_eq!(world.outside().shelf.saves(), saves, "nothing is written any more");
+        assert!(world.deletes().is_empty());
+        assert_eq!(world.row(&id).expect("its row").state, State::Idle);
+        world.crash(SECOND);
+        world.run_for(MINUTE).await;
+        assert_eq!(world.only().id, id, "the next tenure takes it up");
+    });
+}
+
+#[test]
+fn the_timeline_of_a_pool_goes_on_after_a_restart() {
+    story(warm(2), async |world| {
+        one_idle(world).await;
+        for (turn, drained) in [true, false, true, false].into_iter().enumerate() {
+            world.say(ToFleet::Drain {
+                pool: "linux".into(),
+                drained,
+                who: "ada".into(),
+                reply: Reply::nobody(),
+            });
+            world.run_for(SECOND).await;
+            if turn == 1 {
+                world.crash(SECOND);
+                world.run_for(MINUTE).await;
+            }
+        }
+        let outside = world.outside();
+        let told = outside.shelf.timeline(&Subject::Pool("linux".into())).count();
+        assert_eq!(told, 4, "nothing that was told is replaced");
+    });
+}
