@@ -17,7 +17,10 @@ use tokio::sync::broadcast;
 
 use crate::instance::ToInstance;
 use crate::mail::Inlet;
-use crate::model::{Event, HostName, Instance, InstanceId, MachineName, PoolId, State, Timestamp};
+use crate::model::{
+    Event, HolderId, HostName, Instance, InstanceId, MachineName, PoolId, ProviderId, State,
+    Timestamp,
+};
 
 /// How many events a slow reader may lag behind before it is told that it missed some.
 const FEED: usize = 4096;
@@ -26,7 +29,7 @@ const FEED: usize = 4096;
 pub struct Registry {
     instances: DashMap<InstanceId, Slot>,
     pools: DashMap<PoolId, Arc<PoolView>>,
-    foreign: DashMap<MachineName, Timestamp>,
+    foreign: DashMap<ProviderId, BTreeMap<MachineName, Foreign>>,
     feed: broadcast::Sender<Arc<Event>>,
     violations: AtomicU64,
 }
@@ -59,6 +62,15 @@ pub struct PoolView {
     pub stuck: u32,
     /// Hosts that new machines avoid, with the number of failures in a row there.
     pub shunned: Vec<(HostName, u32)>,
+}
+
+/// Shows a machine that carries our controller's stamp and a holder we never had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// When it was first seen.
+    pub since: Timestamp,
+    /// Whose it says it is.
+    pub holder: Option<HolderId>,
 }
 
 impl Default for Registry {
@@ -153,14 +165,18 @@ impl Registry {
         views
     }
 
-    /// Notes a machine that carries our stamp and a holder we never had.
-    pub(crate) fn note_foreign(&self, machine: MachineName, now: Timestamp) {
-        self.foreign.entry(machine).or_insert(now);
+    /// Shows which machines of a provider carry our stamp and a holder we never had.
+    pub(crate) fn show_foreign(
+        &self,
+        provider: &ProviderId,
+        machines: BTreeMap<MachineName, Foreign>,
+    ) {
+        self.foreign.insert(provider.clone(), machines);
     }
 
-    /// Returns the foreign machines and when each was first seen.
-    pub fn foreign(&self) -> BTreeMap<MachineName, Timestamp> {
-        self.foreign.iter().map(|seen| (seen.key().clone(), *seen.value())).collect()
+    /// Returns the foreign machines; nobody touches them until an operator adopts them.
+    pub fn foreign(&self) -> BTreeMap<MachineName, Foreign> {
+        self.foreign.iter().flat_map(|seen| seen.value().clone()).collect()
     }
 
     /// Tells everyone who follows the feed.

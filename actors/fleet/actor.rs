@@ -1,6 +1,6 @@
 //! The fleet itself. Sole writer of pool rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use crate::intake::{self, IntakeStart, ToIntake};
 use crate::jobs::{self, LedgerStart, ToLedger};
 use crate::mail::{Inlet, Office, Reply};
 use crate::model::{
-    Epoch, Event, Instance, InstanceId, MachineView, PoolId, PoolRow, PoolSpec, ProviderId, Reason,
-    Refusal, State, Subject, Timestamp, What,
+    Event, HolderId, Instance, InstanceId, MachineView, Petition, PoolId, PoolRow, PoolSpec,
+    ProviderId, Reason, Refusal, State, Subject, Timestamp, What,
 };
 use crate::pool::{self, PoolStart, ToPool};
-use crate::ports::{Clock, Controller, PoolRows, SaveError};
+use crate::ports::{Clock, Controller, SaveError};
 use crate::reaper::{self, ReaperStart};
 use crate::requeue::{self, RequeueStart, ToRequeue};
 use crate::supervise::{Leash, Letter, Restarts, inlet};
@@ -148,6 +148,7 @@ impl Handler<Letter<ToFleet>> for Fleet {
             ToFleet::Drain { pool, drained, who, reply } => {
                 self.drain(&pool, drained, who, reply, ctx);
             }
+            ToFleet::AdoptForeign { by, reply } => self.adopt_foreign(&by, reply, ctx),
             ToFleet::Dispatch { instance, reply } => self.dispatch(&instance, reply),
             ToFleet::Seen(_, view) => {
                 let id = InstanceId::new(view.name.as_str());
@@ -256,7 +257,6 @@ impl Fleet {
     }
 
     fn start_part(&mut self, part: Part) {
-        let Some(controller) = self.controller.clone() else { return };
         let (fleet, base) = (self.office.clone(), self.ports.base.clone());
         let (ledger, rosters) = (self.ledger.clone(), self.ports.rosters.clone());
         let settings = &self.ports.settings;
@@ -290,7 +290,6 @@ impl Fleet {
                 base,
                 inventories: self.ports.inventories.clone(),
                 rosters,
-                controller,
                 settings: settings.reaper.clone(),
             }),
         };
@@ -363,20 +362,50 @@ impl Fleet {
             what,
         };
         let (rows, row) = (Arc::clone(&self.ports.pools.rows), pool.row.clone());
-        let saving = save_for_ever(rows, row, event.clone(), self.ports.base.epoch);
+        let (said, epoch) = (event.clone(), self.ports.base.epoch);
+        let saving =
+            async move { for_ever(|| rows.save(row.clone(), vec![said.clone()], epoch)).await };
         ctx.wait(saving.into_actor(self).map(move |saved, act, ctx| match saved {
             Ok(()) => {
                 act.ports.base.registry.announce(&event);
                 and_then();
             }
-            Err(refused) => {
-                error!("the fleet stops: {refused}");
-                if matches!(refused, SaveError::Fenced(_)) {
-                    act.farewell.end = FleetEnd::Fenced;
-                }
-                ctx.stop();
-            }
+            Err(refused) => act.give_up(&refused, ctx),
         }));
+    }
+
+    /// Counts the holders of all foreign machines among ours; the reaper then finds orphans.
+    fn adopt_foreign(
+        &mut self,
+        by: &Petition,
+        reply: Reply<Result<usize, Refusal>>,
+        ctx: &mut Context<Self>,
+    ) {
+        let foreign = self.ports.base.registry.foreign();
+        let machines = foreign.values().filter(|machine| machine.holder.is_some()).count();
+        let holders: BTreeSet<HolderId> =
+            foreign.into_values().filter_map(|machine| machine.holder).collect();
+        warn!("{} adopts {machines} foreign machine(s): {}", by.who, by.why);
+        let (rows, epoch) = (Arc::clone(&self.ports.pools.rows), self.ports.base.epoch);
+        let adopting = async move {
+            for holder in holders {
+                for_ever(|| rows.adopt_holder(holder.clone(), epoch)).await?;
+            }
+            Ok(())
+        };
+        ctx.wait(adopting.into_actor(self).map(move |adopted, act, ctx| match adopted {
+            Ok(()) => reply.send(Ok(machines)),
+            Err(refused) => act.give_up(&refused, ctx),
+        }));
+    }
+
+    /// Stops, because the store says that somebody else is the writer.
+    fn give_up(&mut self, refused: &SaveError, ctx: &mut Context<Self>) {
+        error!("the fleet stops: {refused}");
+        if matches!(refused, SaveError::Fenced(_)) {
+            self.farewell.end = FleetEnd::Fenced;
+        }
+        ctx.stop();
     }
 
     fn ask_instance(&self, id: &InstanceId, ask: Retire) {
@@ -525,16 +554,14 @@ impl Fleet {
     }
 }
 
-/// Saves until the store takes it or says that it never will.
-async fn save_for_ever(
-    rows: Arc<dyn PoolRows>,
-    row: PoolRow,
-    event: Event,
-    epoch: Epoch,
-) -> Result<(), SaveError> {
+/// Repeats a save until the store takes it or says that it never will.
+async fn for_ever<F>(mut save: impl FnMut() -> F) -> Result<(), SaveError>
+where
+    F: Future<Output = Result<(), SaveError>>,
+{
     let mut wait = Duration::from_millis(100);
     loop {
-        match rows.save(row.clone(), vec![event.clone()], epoch).await {
+        match save().await {
             Err(SaveError::Retry(_)) => {
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(Duration::from_secs(5));

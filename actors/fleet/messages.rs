@@ -35,6 +35,13 @@ pub enum ToFleet {
         /// Whether it is durable.
         reply: Reply<Result<(), Refusal>>,
     },
+    /// An operator says that the foreign machines are ours.
+    AdoptForeign {
+        /// Who and why.
+        by: Petition,
+        /// How many machines that concerns, once it is durable.
+        reply: Reply<Result<usize, Refusal>>,
+    },
     /// A machine asks for work.
     Dispatch {
         /// Which instance it was made for.

@@ -119,6 +119,10 @@ pub struct JobSave {
 pub trait PoolRows: Send + Sync {
     /// Saves a pool's row with its events.
     async fn save(&self, row: PoolRow, events: Vec<Event>, epoch: Epoch) -> Result<(), SaveError>;
+
+    /// Counts somebody else's tenure among ours, because an operator said so; what it made is
+    /// ours from then on. One that is known already changes nothing.
+    async fn adopt_holder(&self, holder: HolderId, epoch: Epoch) -> Result<(), SaveError>;
 }
 
 /// Takes deliveries. Append-only, so the webhook listener may hold it.

@@ -3,7 +3,7 @@
 //! Every provider and every forge has a round of its own, so that one that hangs delays no
 //! other; a round that is still running is not begun again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use crate::fleet::{Part, ToFleet};
 use crate::instance::{Retire, ToInstance};
 use crate::mail::{Inlet, Office, Reply};
 use crate::model::{
-    Event, ForgeId, Instance, InstanceId, MachineName, MachineView, Observation, Petition,
-    ProviderId, Reason, State, Subject, Timestamp, What, WishRank, is_due,
+    Event, ForgeId, Instance, InstanceId, MachineName, Observation, Petition, ProviderId, Reason,
+    State, Subject, Timestamp, What, WishRank, is_due,
 };
 use crate::mutants::{self, Mutant};
-use crate::ports::{Controller, Errand, Inventory, Roster};
+use crate::ports::{Errand, Inventory, Roster};
+use crate::registry::Foreign;
 use crate::settings::{ReaperMode, ReaperSettings};
 use crate::supervise::{Leash, Letter, Obituary, inlet};
 
@@ -35,7 +36,6 @@ pub(crate) struct ReaperStart {
     pub(crate) base: Base,
     pub(crate) inventories: BTreeMap<ProviderId, Arc<dyn Inventory>>,
     pub(crate) rosters: BTreeMap<ForgeId, Arc<dyn Roster>>,
-    pub(crate) controller: Arc<Controller>,
     pub(crate) settings: ReaperSettings,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn start(start: ReaperStart) -> Leash {
     let reaper = Reaper {
         start,
         memories: BTreeMap::new(),
-        foreign: BTreeSet::new(),
+        foreign: BTreeMap::new(),
         rounds: BTreeMap::new(),
         _obituary: Obituary::new(move |panicked| {
             let _ = fleet.tell(ToFleet::Died { part: Part::Reaper, panicked });
@@ -77,7 +77,7 @@ enum Source {
 struct Reaper {
     start: ReaperStart,
     memories: BTreeMap<ProviderId, Memory>,
-    foreign: BTreeSet<MachineName>,
+    foreign: BTreeMap<ProviderId, BTreeMap<MachineName, Foreign>>,
     rounds: BTreeMap<Source, AbortHandle>,
     _obituary: Obituary,
 }
@@ -157,11 +157,14 @@ impl Reaper {
             &seen.listing,
             &seen.records,
             memory,
-            &self.start.controller,
+            &seen.controller,
             self.start.settings.confirm_after,
             begun,
         );
         *memory = next;
+        if matches!(&seen.listing, Observation::Complete(_)) {
+            self.show_foreign(provider, &found);
+        }
         for found in found {
             self.tell(provider, found);
         }
@@ -172,7 +175,7 @@ impl Reaper {
 
     fn tell(&mut self, provider: &ProviderId, found: Found<'_>) {
         match found {
-            Found::Foreign(view) => self.note_foreign(view),
+            Found::Foreign(_) => {}
             Found::Orphan(view) => {
                 if self.may_ask(&InstanceId::new(view.name.as_str()), Reason::Orphan) {
                     let letter = ToFleet::Orphan(provider.clone(), view.clone());
@@ -228,17 +231,27 @@ impl Reaper {
         });
     }
 
-    fn note_foreign(&mut self, view: &MachineView) {
-        if !self.foreign.insert(view.name.clone()) {
-            return;
+    /// Shows the foreign machines of a provider, and tells of those that are new.
+    fn show_foreign(&mut self, provider: &ProviderId, found: &[Found<'_>]) {
+        let now = self.start.base.clock.now();
+        let known = self.foreign.remove(provider).unwrap_or_default();
+        let mut shown = BTreeMap::new();
+        for found in found {
+            let Found::Foreign(view) = found else { continue };
+            let since = known.get(&view.name).map_or(now, |earlier: &Foreign| earlier.since);
+            let holder = view.stamp.holder.clone();
+            if !known.contains_key(&view.name) {
+                let machine = view.name.clone();
+                warn!(machine.name = %machine, "machine `{machine}` is of a holder we never had; not touched");
+                self.announce(
+                    Subject::Instance(InstanceId::new(machine.as_str())),
+                    What::Foreign { machine, holder: holder.clone() },
+                );
+            }
+            shown.insert(view.name.clone(), Foreign { since, holder });
         }
-        let machine = view.name.clone();
-        warn!(machine.name = %machine, "machine `{machine}` is of a holder we never had; not touched");
-        self.start.base.registry.note_foreign(machine.clone(), self.start.base.clock.now());
-        self.announce(
-            Subject::Instance(InstanceId::new(view.name.as_str())),
-            What::Foreign { machine, holder: view.stamp.holder.clone() },
-        );
+        self.start.base.registry.show_foreign(provider, shown.clone());
+        self.foreign.insert(provider.clone(), shown);
     }
 
     /// Tells the feed; nothing of it is stored, because no row is ours to write.

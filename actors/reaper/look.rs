@@ -9,14 +9,16 @@ use tracing::warn;
 use super::sweep::registered_as;
 use crate::base::Base;
 use crate::model::{ForgeId, Instance, MachineView, Observation, ProviderId, RunnerView, Scope};
-use crate::ports::{Inventory, Roster};
+use crate::ports::{Controller, Inventory, Roster, StoreError};
 
 /// How long a listing may take.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Holds a provider's listing and that provider's live records, read after it.
+/// Holds a provider's listing, and what the records say, read after it.
 pub(crate) struct Machines {
     pub(crate) listing: Observation<Vec<MachineView>>,
+    /// Who we are now: an operator may have adopted somebody since the last round.
+    pub(crate) controller: Controller,
     pub(crate) records: Vec<Instance>,
 }
 
@@ -35,7 +37,8 @@ pub(crate) async fn list_machines(
     let listing = in_time(inventory.list()).await;
     let mut records = live_instances(base).await?;
     records.retain(|row| row.provider == *provider);
-    Some(Machines { listing, records })
+    let controller = readable(base.records.controller().await)?;
+    Some(Machines { listing, controller, records })
 }
 
 /// Returns the scopes of a forge in which a runner of ours may be registered.
@@ -70,9 +73,9 @@ async fn in_time<T>(listing: impl Future<Output = Observation<T>>) -> Observatio
 
 /// Reads the live rows; a store that fails ends the round, the next tick tries again.
 async fn live_instances(base: &Base) -> Option<Vec<Instance>> {
-    base.records
-        .live_instances(None)
-        .await
-        .inspect_err(|error| warn!(error.message = %error, "cannot sweep without records"))
-        .ok()
+    readable(base.records.live_instances(None).await)
+}
+
+fn readable<T>(read: Result<T, StoreError>) -> Option<T> {
+    read.inspect_err(|error| warn!(error.message = %error, "cannot sweep without records")).ok()
 }

@@ -46,6 +46,7 @@ pub async fn store_contract(bench: &impl StoreBench) {
     a_ledger_save_is_all_or_nothing_and_repeatable(bench).await;
     tombstones_stay_until_forgotten(bench).await;
     holders_are_remembered_for_ever(bench).await;
+    a_strangers_tenure_can_be_adopted(bench).await;
     pool_rows_are_replaced(bench).await;
 }
 
@@ -275,6 +276,23 @@ pub async fn holders_are_remembered_for_ever(bench: &impl StoreBench) {
     assert_eq!(first.id, second.id);
     assert_ne!(first.holder, second.holder);
     assert!(second.holders.contains(&first.holder) && second.holders.contains(&second.holder));
+}
+
+/// An adopted holder counts as ours, once, and the current one stays the current one.
+pub async fn a_strangers_tenure_can_be_adopted(bench: &impl StoreBench) {
+    let store = bench.open().await;
+    let old = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_tenure(&store).await;
+    let before = store.controller().await.expect("a read");
+    for _ in 0..2 {
+        store.adopt_holder("stranger".into(), epoch).await.expect("an adoption");
+    }
+    let after = store.controller().await.expect("a read");
+    assert_eq!(after.holder, before.holder);
+    assert_eq!(after.holders.len(), before.holders.len() + 1);
+    assert!(after.holders.contains(&"stranger".into()));
+    let late = store.adopt_holder("another".into(), old).await;
+    assert!(matches!(late, Err(SaveError::Fenced(_))), "{late:?}");
 }
 
 /// A pool's row is replaced by the next.

@@ -89,3 +89,23 @@ fn the_timeline_of_a_pool_goes_on_after_a_restart() {
         assert_eq!(told, 4, "nothing that was told is replaced");
     });
 }
+
+#[test]
+fn a_foreign_machine_is_left_alone_until_an_operator_adopts_it() {
+    story(Plan::quiet(vec![pool("linux", "witness", 2)]), async |world| {
+        world.plant_foreign(0, "copied-1");
+        world.run_for(30 * MINUTE).await;
+        assert!(world.rows().is_empty(), "nobody owns it");
+        assert!(world.deletes().is_empty());
+        let shown = world.registry().expect("a board").foreign();
+        let holder = shown.values().next().and_then(|machine| machine.holder.clone());
+        assert_eq!(holder, Some("somebody-else".into()));
+
+        let by = Petition { who: "ada".into(), why: "restored from backup".into() };
+        world.say(ToFleet::AdoptForeign { by, reply: Reply::nobody() });
+        let gone = |world: &Watched| !world.deletes().is_empty() && world.rows().is_empty();
+        world.wait_for("the machine to go", 30 * MINUTE, gone).await;
+        world.run_for(2 * MINUTE).await;
+        assert!(world.registry().expect("a board").foreign().is_empty());
+    });
+}

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 
 use super::*;
-use crate::model::{Remains, Sighting};
-use crate::pool::fixtures::{Ground, a_moment, controller, machine, perform, row};
+use crate::model::{MachineView, Remains, Sighting};
+use crate::pool::fixtures::{Ground, a_moment, machine, perform, row};
 use crate::ports::MachineRef;
 use crate::registry::Registry;
 
@@ -62,7 +62,6 @@ impl Play {
                 .map(|(name, shelf)| (ProviderId::from(*name), Arc::clone(*shelf) as _))
                 .collect(),
             rosters: BTreeMap::new(),
-            controller: Arc::new(controller()),
             settings: ReaperSettings { mode, tick, confirm_after: tick },
         });
         Self { ground, registry, heard, leash: Some(leash) }

@@ -262,6 +262,22 @@ impl Shelf {
         Ok(Some(Seen::PoolSaved(row)))
     }
 
+    /// Counts a stranger's tenure among ours; the current one stays the last.
+    pub(super) fn adopt_holder(
+        &mut self,
+        holder: HolderId,
+        epoch: Epoch,
+    ) -> Result<Option<Seen>, SaveError> {
+        self.saves += 1;
+        if epoch != self.epoch {
+            return Err(SaveError::Fenced(epoch));
+        }
+        if !self.holders.contains(&holder) {
+            self.holders.insert(0, holder);
+        }
+        Ok(None)
+    }
+
     /// Takes a delivery.
     pub(crate) fn accept(&mut self, id: DeliveryId, mut notice: JobNotice) -> Acceptance {
         if self.inbox.contains_key(&id) {

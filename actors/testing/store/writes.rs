@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use async_trait::async_trait;
 
 use super::{SimStore, shelf};
-use crate::model::{DeliveryId, Epoch, Event, JobNotice, PoolRow};
+use crate::model::{DeliveryId, Epoch, Event, HolderId, JobNotice, PoolRow};
 use crate::ports::{
     Acceptance, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, SaveError,
     StoreError,
@@ -162,6 +162,15 @@ impl PoolRows for SimStore {
             (row, events, epoch),
             |(row, _, _)| row.id.as_str(),
             |outside, (row, events, epoch)| outside.shelf.save_pool(row, events, epoch),
+        )
+        .await
+    }
+
+    async fn adopt_holder(&self, holder: HolderId, epoch: Epoch) -> Result<(), SaveError> {
+        self.commit(
+            (holder, epoch),
+            |(holder, _)| holder.as_str(),
+            |outside, (holder, epoch)| outside.shelf.adopt_holder(holder, epoch),
         )
         .await
     }
