@@ -1,0 +1,77 @@
+//! What the leader does now and then beside its fleet: lost deliveries, old history.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ostler_actors::model::ForgeId;
+use tokio::task::JoinHandle;
+use tracing::{info, warn};
+
+use super::Daemon;
+use super::adapters::Adapters;
+use crate::github::{GitHub, Hook};
+use crate::store::{History as _, SqlStore};
+
+/// How often lost deliveries are looked for.
+const DELIVERIES: Duration = Duration::from_mins(5);
+/// How often old history is cleared away.
+const PRUNING: Duration = Duration::from_mins(10);
+
+/// Chores under way; they end when this is dropped.
+pub(super) struct Chores(Vec<JoinHandle<()>>);
+
+impl Chores {
+    pub(super) fn begin(daemon: &Daemon, adapters: &Adapters) -> Self {
+        let mut chores = vec![tokio::spawn(prune(daemon.store.clone(), daemon.config.store.retention))];
+        for (id, forge) in &adapters.forges {
+            let sweep = find_lost_deliveries(daemon.store.clone(), id.clone(), forge.clone());
+            chores.push(tokio::spawn(sweep));
+        }
+        Self(chores)
+    }
+}
+
+impl Drop for Chores {
+    fn drop(&mut self) {
+        for chore in &self.0 {
+            chore.abort();
+        }
+    }
+}
+
+async fn prune(store: SqlStore, retention: Duration) {
+    let mut ticks = tokio::time::interval(PRUNING);
+    loop {
+        ticks.tick().await;
+        let before = Timestamp::now().checked_sub(retention).unwrap_or(Timestamp::MIN);
+        match store.prune(before).await {
+            Ok(pruned) if pruned.is_nothing() => {}
+            Ok(pruned) => info!("cleared away old history: {pruned}"),
+            Err(why) => warn!("old history is not cleared away yet: {why}"),
+        }
+    }
+}
+
+/// Asks an App's hook for deliveries that never arrived, from where the last sweep began.
+async fn find_lost_deliveries(store: SqlStore, id: ForgeId, forge: GitHub) {
+    let name = format!("deliveries:{id}");
+    let mut ticks = tokio::time::interval(DELIVERIES);
+    loop {
+        ticks.tick().await;
+        let cursor = match store.cursor(&name).await {
+            Ok(cursor) => cursor.and_then(|text| text.parse::<Timestamp>().ok()),
+            Err(why) => {
+                warn!(forge.id = %id, "lost deliveries are not looked for: {why}");
+                continue;
+            }
+        };
+        match forge.sweep_deliveries(&Hook::App, cursor).await {
+            Ok(report) => {
+                if let Err(why) = store.set_cursor(&name, &report.cursor.to_string()).await {
+                    warn!(forge.id = %id, "the place of the last sweep is not remembered: {why}");
+                }
+            }
+            Err(why) => info!(forge.id = %id, "lost deliveries could not be looked for: {why}"),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The composition root: configuration, store, adapters, fleet, servers, and an orderly end.
+//!
+//! ```text
+//!   open the store ─▶ open the doors ─▶ wait for the lease ─▶ adapters ─▶ fleet
+//!                                          ▲    standby                    │
+//!                                          └────────── lease lost ─────────┤
+//!   SIGTERM: doors shut, calls finish, lease given back, no machine touched ◀┘
+//! ```
+//!
+//! The doors open before the lease is held: a standby takes webhooks too, durably, and the leader
+//! finds them in the inbox. A reload that changes pools alone is told to the fleet; one that changes
+//! forges or providers ends the fleet in the orderly way and starts it again with the new ones,
+//! which is safe because a restart touches no machine.
+
+mod adapters;
+mod chores;
+mod ground;
+mod reload;
+mod status;
+mod tenure;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_actors::fleet::{FleetEnd, ToFleet};
+use ostler_actors::mail::Office;
+use ostler_actors::ports::{Chance, Clock};
+use ostler_actors::registry::Registry;
+use tokio::sync::{mpsc, watch};
+use tracing::{error, info};
+
+pub use status::{Shown, Stage, Status};
+
+use crate::config::watch::News;
+use crate::config::{Config, Loaded, Synchronous};
+use crate::http::{self, Doors};
+use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
+use crate::{github, providers, store};
+use ground::{SystemChance, SystemClock};
+use tenure::{Over, Tenure};
+
+/// How long the servers may take to finish what they answer.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// Tells why the daemon cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The store.
+    #[error("cannot open the store")]
+    Store(#[from] store::OpenError),
+    /// The key that seals.
+    #[error("cannot seal secrets")]
+    Seal(#[from] SealError),
+    /// The state directory.
+    #[error("cannot make `daemon.state_dir` = `{path}`; it must be a directory this daemon can write to")]
+    StateDir {
+        /// Which directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A server.
+    #[error("cannot listen on `{address}`; another program may use it, or the address is not of this machine")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A forge.
+    #[error("forge `{name}` cannot be used")]
+    Forge {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        source: github::BadSettings,
+    },
+    /// A provider of processes.
+    #[error("provider `{name}` cannot be used")]
+    Process {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        source: providers::process::OpenError,
+    },
+    /// A provider of a kind that is not built yet.
+    #[error("provider `{name}` is of kind `{kind}`, which this release cannot run yet; use `kind = \"process\"`")]
+    NotYet {
+        /// Which.
+        name: String,
+        /// Of which kind.
+        kind: &'static str,
+    },
+    /// The lease.
+    #[error("cannot take the lease")]
+    Lease(#[source] ostler_actors::ports::StoreError),
+}
+
+/// Tells how the daemon ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to.
+    Asked,
+    /// The fleet died again and again: end the process with code 70.
+    Hopeless,
+}
+
+/// A daemon whose doors are open.
+pub struct Daemon {
+    config: Arc<Config>,
+    store: SqlStore,
+    seal: Arc<AesSeal>,
+    clock: Arc<dyn Clock>,
+    chance: Arc<dyn Chance>,
+    office: Office<ToFleet>,
+    registry: Arc<Registry>,
+    status: Arc<Status>,
+    doors: Doors,
+    server: http::Server,
+}
+
+impl Daemon {
+    /// Opens the store and the doors. Must be called on an actix system.
+    pub async fn open(loaded: Loaded) -> Result<Self, StartError> {
+        let config = Arc::new(loaded.config);
+        let state_dir = &config.daemon.state_dir;
+        std::fs::create_dir_all(state_dir)
+            .map_err(|source| StartError::StateDir { path: state_dir.clone(), source })?;
+        let durability = match config.store.synchronous {
+            Synchronous::Full => Durability::Full,
+            Synchronous::Normal => Durability::Normal,
+        };
+        let store =
+            SqlStore::open(config.store.url.expose(), Options { durability, ..Options::default() })
+                .await?;
+        let seal = match config.store.sealing_key() {
+            Some(key) => AesSeal::from_config(&key)?,
+            None => AesSeal::from_state_dir(state_dir)?,
+        };
+        let (office, registry) = (Office::default(), Arc::<Registry>::default());
+        let status = Arc::<Status>::default();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let doors = Doors::new(
+            Arc::new(store.clone()),
+            office.clone(),
+            Arc::clone(&registry),
+            Arc::clone(&status),
+            Arc::clone(&clock),
+        );
+        let server = http::serve(&config.http, &doors)
+            .map_err(|(address, source)| StartError::Listen { address, source })?;
+        Ok(Self {
+            config,
+            store,
+            seal: Arc::new(seal),
+            clock,
+            chance: Arc::new(SystemChance),
+            office,
+            registry,
+            status,
+            doors,
+            server,
+        })
+    }
+
+    /// Returns where the doors are.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Returns the board, for those who run in this process.
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Returns the way to the fleet, for those who run in this process.
+    pub fn office(&self) -> &Office<ToFleet> {
+        &self.office
+    }
+
+    /// Returns the records, for those who run in this process.
+    pub fn store(&self) -> &SqlStore {
+        &self.store
+    }
+
+    /// Runs until it is asked to stop or is hopeless.
+    pub async fn run(
+        mut self,
+        mut news: mpsc::Receiver<News>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<Ended, StartError> {
+        let mut ended = Ok(Ended::Asked);
+        loop {
+            self.status.enter(Stage::Standby);
+            let lease = tokio::select! {
+                lease = self.store.take_lease(self.config.store.lease) => lease,
+                () = stopped(&mut stop) => break,
+            };
+            let tenure = match lease.map_err(StartError::Lease) {
+                Ok(lease) => Tenure::new(lease, tokio::runtime::Handle::current()),
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            };
+            self.status.enter(Stage::Leading);
+            match tenure.run(&mut self, &mut news, &mut stop).await {
+                Ok(Over::Lost) => error!("the lease is lost; standing by"),
+                Ok(Over::Asked) => break,
+                Ok(Over::Hopeless) => {
+                    ended = Ok(Ended::Hopeless);
+                    break;
+                }
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            }
+        }
+        self.status.enter(Stage::Stopping);
+        self.server.stop(LAST_ANSWERS).await;
+        self.store.close().await;
+        info!("stopped; no machine was touched");
+        ended
+    }
+}
+
+/// Waits until the daemon shall stop.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // Whoever could have said it is gone: that says it too.
+    let _: Result<_, _> = stop.wait_for(|stop| *stop).await;
+}
+
+impl From<FleetEnd> for Over {
+    fn from(end: FleetEnd) -> Self {
+        match end {
+            FleetEnd::Shutdown => Self::Asked,
+            FleetEnd::Fenced => Self::Lost,
+            FleetEnd::Died | FleetEnd::Hopeless => Self::Hopeless,
+        }
+    }
+}

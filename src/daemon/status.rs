@@ -1,0 +1,50 @@
+//! What the daemon says about itself: whether it leads, and what is wrong with it.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+
+/// Names where the daemon is in its own life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// It opens its store and its doors.
+    #[default]
+    Starting,
+    /// Another daemon holds the lease.
+    Standby,
+    /// It holds the lease and acts.
+    Leading,
+    /// It was asked to stop.
+    Stopping,
+}
+
+/// Shows the daemon to whoever asks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Shown {
+    /// Where it is in its life.
+    pub stage: Stage,
+    /// Why the last edit of the configuration is not in force.
+    pub config_problem: Option<String>,
+}
+
+/// Holds what the daemon says about itself.
+#[derive(Debug, Default)]
+pub struct Status(Mutex<Shown>);
+
+impl Status {
+    /// Returns what is shown.
+    pub fn shown(&self) -> Shown {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Moves on.
+    pub fn enter(&self, stage: Stage) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).stage = stage;
+    }
+
+    /// Notes what came of the last edit of the configuration.
+    pub fn config(&self, problem: Option<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).config_problem = problem;
+    }
+}

@@ -1,0 +1,137 @@
+//! The runner of the demo: registers with its JIT config, waits for one job, does what it says.
+//!
+//! It is a real process with real ends: it exits, aborts, is killed, runs out of memory, hangs or
+//! takes its keeper with it, as the job's script asks, so that the daemon has something to explain.
+
+use std::io;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
+use serde::{Deserialize, Serialize};
+
+use super::wire::{Answer, post};
+
+/// How often a job says that it goes on.
+const RENEWAL: Duration = Duration::from_millis(500);
+/// How much memory a greedy job takes before it gives up.
+const GREED: usize = 1 << 30;
+
+/// Says what a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deed {
+    /// Ends well.
+    Succeed,
+    /// Ends badly, as tests do.
+    Fail,
+    /// Kills its runner.
+    Kill,
+    /// Asks its runner to stop.
+    Terminate,
+    /// Makes its runner abort.
+    Abort,
+    /// Makes its runner crash.
+    Crash,
+    /// Takes all the memory there is.
+    Devour,
+    /// Makes its runner hang.
+    Hang,
+    /// Takes its runner and the runner's keeper with it.
+    Vanish,
+}
+
+/// Holds the script of a job.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Script {
+    /// What it does.
+    pub deed: Deed,
+    /// After how long.
+    pub millis: u64,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    name: String,
+    script: Script,
+}
+
+/// Serves one job, or none if the forge lets it go.
+pub fn serve(github: &str, jit: &Path) -> io::Result<()> {
+    let jit = std::fs::read_to_string(jit)?;
+    let jit = jit.trim();
+    println!("Listening for Jobs");
+    loop {
+        match post(github, "/_sim/runners/listen", jit, "")? {
+            Answer { status: 200, body } => return work(github, jit, &body),
+            Answer { status: 204, .. } => {}
+            Answer { status: 410, .. } => {
+                println!("The registration is gone; leaving");
+                return Ok(());
+            }
+            Answer { status, .. } => {
+                println!("GitHub answered {status}; asking again");
+                sleep(Duration::from_secs(1));
+            }
+        }
+    }
+}
+
+fn work(github: &str, jit: &str, body: &str) -> io::Result<()> {
+    let job: Job = serde_json::from_str(body)?;
+    println!("Running job: {}", job.name);
+    let until = Instant::now() + Duration::from_millis(job.script.millis);
+    while Instant::now() < until {
+        post(github, "/_sim/runners/renew", jit, "")?;
+        sleep(RENEWAL.min(until.saturating_duration_since(Instant::now())));
+    }
+    match job.script.deed {
+        Deed::Succeed => finish(github, jit, "success"),
+        Deed::Fail => finish(github, jit, "failure"),
+        Deed::Kill => signal_self(Signal::KILL),
+        Deed::Terminate => signal_self(Signal::TERM),
+        Deed::Abort => {
+            eprintln!("No space left on device");
+            std::process::abort()
+        }
+        Deed::Crash => signal_self(Signal::SEGV),
+        Deed::Devour => devour(),
+        Deed::Hang => loop {
+            sleep(Duration::from_mins(1));
+        },
+        Deed::Vanish => {
+            if let Some(keeper) = getppid() {
+                signal(keeper, Signal::KILL)?;
+            }
+            signal_self(Signal::KILL)
+        }
+    }
+}
+
+fn finish(github: &str, jit: &str, conclusion: &str) -> io::Result<()> {
+    println!("Job completed with result: {conclusion}");
+    let body = serde_json::json!({ "conclusion": conclusion }).to_string();
+    post(github, "/_sim/runners/done", jit, &body).map(drop)
+}
+
+/// Takes memory and touches it until something stops it.
+fn devour() -> io::Result<()> {
+    let mut taken: Vec<Vec<u8>> = Vec::new();
+    while taken.len() << 20 < GREED {
+        taken.push(vec![1; 1 << 20]);
+    }
+    Err(io::Error::other(format!("took {} MiB and nobody minded", taken.len())))
+}
+
+fn signal_self(what: Signal) -> io::Result<()> {
+    signal(getpid(), what)?;
+    // The signal is on its way.
+    loop {
+        sleep(Duration::from_secs(1));
+    }
+}
+
+fn signal(whom: Pid, what: Signal) -> io::Result<()> {
+    kill_process(whom, what).map_err(io::Error::from)
+}

@@ -1,0 +1,19 @@
+//! The demonstration: the real daemon on this machine, with real processes and a GitHub of our own
+//! that needs no account and no network.
+//!
+//! ```text
+//!   stage   a temporary folder, a simulated GitHub, a configuration, the daemon
+//!   jobs    what is queued: most end well, some die in every interesting way
+//!   agent   the runner: one process a job, with real ends
+//!   show    progress while it runs, and a summary with verdicts
+//! ```
+
+pub mod agent;
+pub mod github;
+mod jobs;
+mod show;
+mod stage;
+mod summary;
+mod wire;
+
+pub use show::{Ending, show};

@@ -1,0 +1,129 @@
+//! The stage of the demo: a temporary folder, a simulated GitHub and a configuration like yours.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::github::{Options, SimGitHub, SimHookOwner};
+use crate::config::{Loaded, Outside, Problems, load};
+
+/// How long a job lives without a word from its runner; ten minutes at the real GitHub.
+const LEASE: Duration = Duration::from_secs(5);
+/// What webhooks are signed with.
+const SECRET: &str = "a secret of the demo";
+
+/// Everything around the daemon; all of it goes away when this is dropped.
+pub(super) struct Stage {
+    folder: TempDir,
+    pub(super) github: SimGitHub,
+}
+
+impl Stage {
+    /// Builds the stage.
+    pub(super) fn build() -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("ostler-demo-").tempdir()?;
+        let github = SimGitHub::start(Options { lease: LEASE, ..Options::default() })?;
+        let stage = Self { folder, github };
+        stage.write("token", &stage.github.token())?;
+        stage.write("hook.secret", SECRET)?;
+        stage.write("demo.toml", &stage.config())?;
+        Ok(stage)
+    }
+
+    /// Loads the configuration, as `ostler run` would.
+    pub(super) fn load(&self) -> Result<Loaded, Problems> {
+        load(&self.folder.path().join("demo.toml"), &Outside::real())
+    }
+
+    /// Lets the simulated GitHub tell the daemon of jobs.
+    pub(super) fn connect(&self, daemon: std::net::SocketAddr) {
+        let url = format!("http://{daemon}/webhooks/github");
+        self.github.add_hook(SimHookOwner::Organization("acme".into()), &url, SECRET);
+    }
+
+    /// Returns the folder of the daemon and its machines.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Returns the machines whose folders exist.
+    pub(super) fn machines(&self) -> Vec<PathBuf> {
+        let Ok(entries) = std::fs::read_dir(self.folder.path().join("machines")) else {
+            return Vec::new();
+        };
+        let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+        paths.filter(|path| path.is_dir()).collect()
+    }
+
+    fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let path = self.folder.path().join(name);
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        io::Write::write_all(&mut file, text.as_bytes())
+    }
+
+    /// Returns the configuration: yours, but in a hurry.
+    fn config(&self) -> String {
+        let folder = self.folder.path().display();
+        let api_url = self.github.api_url();
+        let host = self.github.url().trim_start_matches("http://");
+        format!(
+            r#"
+[daemon]
+name = "demo"
+state_dir = "{folder}/state"
+
+[store]
+url = "sqlite://{folder}/state/ostler.db"
+
+[http]
+listen = "127.0.0.1:0"
+
+[forge.github]
+kind = "github"
+api_url = "{api_url}"
+token = {{ file = "token" }}
+webhook_secret = {{ file = "hook.secret" }}
+jit_per_minute = 0
+
+[provider.local]
+kind = "process"
+command = ["/proc/self/exe", "demo-runner", "--github", "{host}", "--jit", "{{jit_file}}"]
+work_dir = "{folder}/machines"
+limits = {{ memory = "256MiB" }}
+
+[reaper]
+tick = "5s"
+
+[requeue]
+tick = "5s"
+orphan_after = "10s"
+
+[defaults]
+forge = "github"
+scope = "acme"
+provider = "local"
+boot_timeout = "20s"
+idle_confirm = "60s"
+linger = "1s"
+zombie_after = "10s"
+absence_confirm = "5s"
+scale_down_after = "60s"
+
+[[pool]]
+name = "small"
+labels = ["self-hosted", "small"]
+min_idle = 1
+max = 6
+
+[[pool]]
+name = "large"
+labels = ["self-hosted", "large"]
+max = 3
+"#
+        )
+    }
+}

@@ -1,0 +1,41 @@
+//! Whether the process lives, and whether it does its work.
+
+use std::time::Duration;
+
+use actix_web::{HttpResponse, web};
+use serde_json::json;
+
+use super::Doors;
+use crate::daemon::Stage;
+
+/// How long the store may take for one small read.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Says that the process lives.
+pub(super) async fn alive() -> HttpResponse {
+    HttpResponse::Ok().content_type("text/plain").body("ok\n")
+}
+
+/// Says whether it leads and its store answers; the details are for people.
+pub(super) async fn ready(doors: web::Data<Doors>) -> HttpResponse {
+    let shown = doors.status.shown();
+    let read = tokio::time::timeout(PATIENCE, doors.records.controller()).await;
+    let store = match read {
+        Ok(Ok(_)) => None,
+        Ok(Err(why)) => Some(why.to_string()),
+        Err(_) => Some(format!("the store did not answer in {} s", PATIENCE.as_secs())),
+    };
+    let ready = shown.stage == Stage::Leading && store.is_none();
+    let foreign = doors.registry.foreign();
+    let body = json!({
+        "ready": ready,
+        "stage": shown.stage,
+        "store": store.unwrap_or_else(|| "ok".into()),
+        "config": shown.config_problem.unwrap_or_else(|| "ok".into()),
+        "foreign_machines": foreign.keys().map(ToString::to_string).collect::<Vec<_>>(),
+        "violations": doors.registry.violations(),
+    });
+    let mut answer =
+        if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
+    answer.json(body)
+}
