@@ -5,6 +5,12 @@
 //! `tests/README.md`.
 
 mod deaths;
+mod intake;
+mod paperwork;
+mod registering;
+mod requeueing;
+mod shuffling;
+mod slots;
 mod story;
 
 use story::{MINUTE, SECOND, story};
