@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::clock::Moment;
-use crate::model::{JobFact, MachineName, RunnerName};
+use crate::model::{JobFact, MachineName, RunnerName, Scope};
 
 /// Holds what a scenario has planned.
 #[derive(Debug, Default)]
@@ -18,6 +18,10 @@ pub struct Script {
     pub deletes: VecDeque<DeletePlan>,
     /// How the next mints go.
     pub mints: VecDeque<MintPlan>,
+    /// Scopes whose mints are refused, until they are taken out.
+    pub refused_scopes: BTreeSet<Scope>,
+    /// How many of the next JIT configs are lost on their way to the machine that asked.
+    pub lost_dispatches: u32,
     /// Whether the forge assigns nothing but what `pairs` says.
     pub hands_off: bool,
     /// Which job goes to which machine, as soon as both are ready.
@@ -36,6 +40,8 @@ pub struct Script {
     pub hidden_machines: BTreeSet<MachineName>,
     /// Jobs that the next read does not find.
     pub hidden_jobs: BTreeSet<u64>,
+    /// Jobs whose next reading is true when it is asked for and comes so many milliseconds late.
+    pub late_readings: BTreeMap<u64, u64>,
     /// Until when every machine listing is empty and calls itself complete.
     pub empty_lists_until: Moment,
     /// Until when the witness of a machine is silent.
@@ -46,6 +52,8 @@ pub struct Script {
     pub lost_hooks: BTreeMap<HookKind, u32>,
     /// How late webhooks of each kind are, in milliseconds.
     pub late_hooks: BTreeMap<HookKind, u64>,
+    /// Whether the daemon crashes as soon as the next delivery is durable.
+    pub crash_at_delivery: bool,
     crash_at: Option<(u64, Point)>,
     saves: u64,
     failing_saves: u32,
@@ -89,6 +97,8 @@ pub enum MintPlan {
     Good,
     /// Made, and the answer is lost.
     Lost,
+    /// Made, and answered after so many milliseconds.
+    Slow(u64),
     /// Neither made nor answered.
     Vain,
     /// Put off.
@@ -104,6 +114,8 @@ pub enum Fate {
     Good,
     /// Its provider never gets it up.
     NeverBoots,
+    /// It is up, and its runner never reaches the forge.
+    NeverConnects,
     /// Dies after so many milliseconds, this way.
     Dies(u64, Death),
     /// Dies so many milliseconds into its job, this way.
@@ -249,6 +261,10 @@ impl Script {
 
     pub(super) fn loses_save(&mut self) -> bool {
         spend(&mut self.losing_saves)
+    }
+
+    pub(super) fn loses_dispatch(&mut self) -> bool {
+        spend(&mut self.lost_dispatches)
     }
 
     pub(super) fn loses_hook(&mut self, kind: HookKind) -> bool {

@@ -5,7 +5,13 @@
 //! `tests/README.md`.
 
 mod deaths;
+mod intake;
 mod operators;
+mod paperwork;
+mod registering;
+mod requeueing;
+mod shuffling;
+mod slots;
 mod story;
 
 use story::{MINUTE, SECOND, story};

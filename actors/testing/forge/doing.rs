@@ -39,7 +39,12 @@ impl Outside {
             let why = "rate limit".into();
             return (wait, Err(MintError::Later { after: Some(after), why }));
         }
-        let plan = self.mint_plan();
+        let plan = if self.script.refused_scopes.contains(&order.scope) {
+            self.count("scope refused");
+            MintPlan::Refused
+        } else {
+            self.mint_plan()
+        };
         match plan {
             MintPlan::Later => {
                 let why = "502".into();
@@ -51,7 +56,7 @@ impl Outside {
             MintPlan::Vain => {
                 return (30_000, Err(MintError::Unanswered { why: "timeout".into() }));
             }
-            MintPlan::Good | MintPlan::Lost => {}
+            MintPlan::Good | MintPlan::Lost | MintPlan::Slow(_) => {}
         }
         let taken = self.hub.runner_named(&order.name).is_some_and(|runner| runner.registered);
         if taken {
@@ -66,9 +71,13 @@ impl Outside {
         self.observe(Seen::Minted { name: order.name, id });
         let rate = self.faults.store.crash_effect;
         self.may_crash(rate, "crash after a mint");
-        if plan == MintPlan::Lost {
-            return (30_000, Err(MintError::Unanswered { why: "timeout".into() }));
-        }
+        let wait = match plan {
+            MintPlan::Lost => {
+                return (30_000, Err(MintError::Unanswered { why: "timeout".into() }));
+            }
+            MintPlan::Slow(wait) => wait,
+            MintPlan::Good | MintPlan::Vain | MintPlan::Later | MintPlan::Refused => wait,
+        };
         (wait, Ok(Minted { id, jit: Jit::new(format!("jit:{id}")) }))
     }
 

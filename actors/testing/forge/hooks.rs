@@ -63,6 +63,13 @@ impl Outside {
         self.later(wait, Happening::Deliver(Box::new(Delivery { id, notice })));
     }
 
+    /// Tells a fact of a job at once, under a delivery of its own, whatever is true by now.
+    pub(in crate::testing) fn tell_fact(&mut self, number: u64, fact: JobFact) {
+        let Some(job) = self.hub.jobs.get(&number) else { return };
+        let notice = self.notice_with(job, fact);
+        self.post(notice, 1);
+    }
+
     /// Returns the news of a job as it is.
     pub(super) fn notice(&self, number: u64) -> Option<JobNotice> {
         let job = self.hub.jobs.get(&number)?;

@@ -92,6 +92,13 @@ impl Outside {
     /// Connects an agent as its runner; without a registration it exits.
     pub(in crate::testing) fn connect(&mut self, number: u64, runner: RunnerId) {
         let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        if machine.fate == Fate::NeverConnects {
+            machine.stage = Stage::Hollow;
+            let name = machine.name.clone();
+            self.note("never connects", name.as_str(), runner.0);
+            self.tell(number);
+            return;
+        }
         machine.began = true;
         machine.jit = Some(runner);
         machine.stage = Stage::Listening;
@@ -148,7 +155,11 @@ impl Outside {
         self.tell(number);
         let scripted = match fate {
             Fate::DiesWorking(wait, death) => Some((wait, death)),
-            Fate::Good | Fate::NeverBoots | Fate::Dies(..) | Fate::Ends(_) => None,
+            Fate::Good
+            | Fate::NeverBoots
+            | Fate::NeverConnects
+            | Fate::Dies(..)
+            | Fate::Ends(_) => None,
         };
         let dies = scripted.or_else(|| {
             self.strikes(self.faults.machine.dies_busy, "dies working").then(|| {

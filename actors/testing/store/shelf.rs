@@ -141,6 +141,11 @@ impl Shelf {
         self.unhandled.len()
     }
 
+    /// Returns how many deliveries were ever accepted.
+    pub fn accepted_count(&self) -> usize {
+        self.inbox.len()
+    }
+
     /// Returns how many instances came to their end.
     pub fn lifetimes(&self) -> u64 {
         self.lifetimes

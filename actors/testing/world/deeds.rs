@@ -142,8 +142,10 @@ impl Outside {
             Some(Dispatch::Wait) => self.later(1_000, Happening::Poll(number)),
             Some(Dispatch::Leave) => self.later(1_000, Happening::Die(number, Death::Clean)),
             Some(Dispatch::Work(_))
-                if self.strikes(self.faults.provider.dispatch_lost, "dispatch answer lost") =>
+                if self.script.loses_dispatch()
+                    || self.strikes(self.faults.provider.dispatch_lost, "dispatch answer lost") =>
             {
+                self.note("dispatch lost", instance.as_str(), 0);
                 self.later(2_000, Happening::Poll(number));
             }
             Some(Dispatch::Work(jit)) => {
