@@ -58,7 +58,11 @@ impl Outside {
             let why = "a machine of that name exists";
             return Answer { wait: Some(wait), made: None, vouched: false, why };
         }
-        let plan = self.create_plan(millis(order.pool.policy.create_settle));
+        let plan = if self.is_full(provider) {
+            CreatePlan::Refused
+        } else {
+            self.create_plan(millis(order.pool.policy.create_settle))
+        };
         let comes = match plan {
             CreatePlan::Good | CreatePlan::Lost => Some(wait),
             CreatePlan::RefusedComes(after) => Some(after),
@@ -99,7 +103,7 @@ impl Outside {
     }
 
     fn create_plan(&mut self, settle: u64) -> CreatePlan {
-        if let Some(plan) = self.script.creates.pop_front() {
+        if let Some(plan) = self.script.creates.pop_front().or(self.script.every_create) {
             return plan;
         }
         let soon = self.dice.skewed(1_000, settle / 2);
@@ -126,6 +130,21 @@ impl Outside {
         }
     }
 
+    /// Returns whether a provider has no room for one more machine.
+    fn is_full(&self, provider: usize) -> bool {
+        let held = || self.yard.machines.values().filter(|it| it.provider == provider).count();
+        self.script.room.is_some_and(|room| held() >= room)
+    }
+
+    /// Decides how a machine on this host lives.
+    fn fate_on(&mut self, host: &HostName) -> Fate {
+        if self.script.sick_hosts.contains(host) {
+            return Fate::NeverBoots;
+        }
+        let planned = self.script.fates.pop_front();
+        planned.or_else(|| self.script.every_machine.clone()).unwrap_or(Fate::Good)
+    }
+
     pub(super) fn order_machine(
         &mut self,
         provider: usize,
@@ -136,6 +155,7 @@ impl Outside {
         let number = self.yard.last;
         let kind = self.yard.providers.get(provider).map_or(Kind::Blind, |(_, kind)| *kind);
         let host = self.dice.below(self.hosts.max(1));
+        let host = HostName::new(format!("host-{provider}-{host}"));
         let machine = Machine {
             number,
             provider,
@@ -144,7 +164,8 @@ impl Outside {
             kind,
             binding: order.pool.binding,
             stamp: order.stamp.clone(),
-            host: HostName::new(format!("host-{provider}-{host}")),
+            fate: self.fate_on(&host),
+            host,
             jit: order.jit.as_ref().and_then(runner_of),
             runner: None,
             stage: Stage::Ordered,
@@ -155,7 +176,6 @@ impl Outside {
             since: 0,
             asking: false,
             stuck: None,
-            fate: self.script.fates.pop_front().unwrap_or(Fate::Good),
             lied: false,
             delete_lies: 0,
         };
