@@ -4,6 +4,10 @@
 //! scale-down waits until an instance has been idle for `scale_down_after`. Only the free
 //! are asked to go, and asking is all that happens: the instance decides.
 //!
+//! A machine shows its worker before the forge's notice says whose job that is. Until then
+//! the job is both `busy` and demand, and would be served twice; so each such machine is taken
+//! for one of the waiting jobs, for as long as a notice may take and no longer.
+//!
 //! Planning is a function of what is known and of `now`. When nothing changes it has nothing
 //! to add, and `next_look` says when time alone will change its mind, so no timer runs
 //! without a reason.
@@ -13,6 +17,9 @@ use std::time::Duration;
 
 use super::{Demand, Report};
 use crate::model::{Binding, InstanceId, PoolSpec, Reason, State, Timestamp, after, is_due};
+
+/// How long the notice of a job may take that a machine already shows.
+const NOTICE: Duration = Duration::from_mins(1);
 
 /// Holds what limits a plan besides the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +58,8 @@ pub(crate) fn plan(
     now: Timestamp,
 ) -> Plan {
     let tally = Tally::of(standing);
-    let want = want(spec, tally, demand, mood);
+    let unnamed = unnamed(standing, now);
+    let want = want(spec, tally, unserved(demand, &unnamed), mood);
     let idle = idle(standing);
     let mut retire = if mood.draining {
         everyone_free(standing)
@@ -72,8 +80,12 @@ pub(crate) fn plan(
             .min(spec.max.saturating_sub(tally.occupying))
             .min(mood.admits)
     };
-    let next_look =
-        if mood.draining { None } else { next_look(spec, &idle, &retire, remaining > want, now) };
+    let next_look = if mood.draining {
+        None
+    } else {
+        let by_age = next_look(spec, &idle, &retire, remaining > want, now);
+        by_age.into_iter().chain(unnamed).min()
+    };
     Plan { want, create, retire, next_look }
 }
 
@@ -136,6 +148,18 @@ fn is_unavailable(report: &Report) -> bool {
         | State::Deleting
         | State::Deleted => false,
     }
+}
+
+/// Returns until when each machine is taken for a waiting job, whose work has no name yet.
+fn unnamed(standing: &BTreeMap<InstanceId, Report>, now: Timestamp) -> Vec<Timestamp> {
+    let unnamed = standing.values().filter(|report| report.unnamed);
+    unnamed.map(|report| after(report.since, NOTICE)).filter(|until| *until > now).collect()
+}
+
+/// Returns the demand without the jobs that are shown to run.
+fn unserved(demand: Demand, unnamed: &[Timestamp]) -> Demand {
+    let served = u32::try_from(unnamed.len()).unwrap_or(u32::MAX);
+    Demand { queued: demand.queued.saturating_sub(served), ..demand }
 }
 
 fn want(spec: &PoolSpec, tally: Tally, demand: Demand, mood: Mood) -> u32 {

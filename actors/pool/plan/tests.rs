@@ -168,6 +168,17 @@ fn a_registered_late_bound_instance_is_capacity_for_a_while_and_then_replaced() 
 }
 
 #[test]
+fn a_job_that_a_machine_shows_before_its_notice_is_not_served_twice() {
+    let shown = Report { unnamed: true, ..report("shown", State::Busy) };
+    let all = standing([shown]);
+    let early = plan(&spec(0, 10), &all, queued(2), CALM, at(59));
+    assert_eq!((early.want, early.create), (2, 1), "one of the two runs there");
+    assert_eq!(early.next_look, Some(at(60)));
+    let late = plan(&spec(0, 10), &all, queued(2), CALM, at(60));
+    assert_eq!((late.want, late.create), (3, 2), "whatever runs there is not one of ours");
+}
+
+#[test]
 fn nobody_beyond_the_budget_is_asked_to_go() {
     let all = standing([report("a", State::Idle), report("b", State::Idle)]);
     let mood = Mood { budget: 1, ..CALM };
