@@ -24,7 +24,7 @@ pub struct Script {
     pub every_machine: Option<Fate>,
     /// How many machines a provider has room for, until told otherwise; more are refused.
     pub room: Option<usize>,
-    /// Hosts that accept every machine and start none.
+    /// Hosts that accept every machine and start none; they look empty and are preferred.
     pub sick_hosts: BTreeSet<HostName>,
     /// Until when a listing of all live rows is empty.
     pub blank_records_until: Moment,

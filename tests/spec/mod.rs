@@ -4,7 +4,10 @@
 //! leftovers run in all of them. The names `f01_…`, `c1_…`, `p1_…`, `i03_…` are the rows of
 //! `tests/README.md`.
 
+mod counts;
 mod deaths;
+mod pacing;
+mod scaling;
 mod story;
 
 use story::{MINUTE, SECOND, story};

@@ -136,6 +136,16 @@ impl Outside {
         self.script.room.is_some_and(|room| held() >= room)
     }
 
+    /// Chooses a host at random; a sick one looks empty and is preferred.
+    fn choose_host(&mut self, provider: usize) -> HostName {
+        let host = self.dice.below(self.hosts.max(1));
+        let host = HostName::new(format!("host-{provider}-{host}"));
+        match self.script.sick_hosts.first().cloned() {
+            Some(sick) if self.dice.hits(5_000) => sick,
+            Some(_) | None => host,
+        }
+    }
+
     /// Decides how a machine on this host lives.
     fn fate_on(&mut self, host: &HostName) -> Fate {
         if self.script.sick_hosts.contains(host) {
@@ -154,8 +164,7 @@ impl Outside {
         self.yard.last += 1;
         let number = self.yard.last;
         let kind = self.yard.providers.get(provider).map_or(Kind::Blind, |(_, kind)| *kind);
-        let host = self.dice.below(self.hosts.max(1));
-        let host = HostName::new(format!("host-{provider}-{host}"));
+        let host = self.choose_host(provider);
         let machine = Machine {
             number,
             provider,

@@ -91,7 +91,7 @@ impl World {
         self.outside().script.room = room;
     }
 
-    /// Lets a host accept every machine and start none.
+    /// Lets a host accept every machine and start none; it looks empty and is preferred.
     pub fn sicken(&self, host: &HostName) {
         self.outside().script.sick_hosts.insert(host.clone());
     }
