@@ -65,7 +65,7 @@ pub(crate) fn plan(
         everyone_free(standing)
     } else {
         let mut leaving = spent(spec, &idle, now);
-        leaving.extend(outdated(spec, &idle, tally, mood, now));
+        leaving.extend(outdated(spec, &idle, tally.missing(spec, want), mood, now));
         let surplus = tally.capacity().saturating_sub(count(&leaving)).saturating_sub(want);
         leaving.extend(surplus_of(spec, &idle, &leaving, surplus, now));
         leaving
@@ -102,6 +102,10 @@ pub(crate) struct Tally {
     pub(crate) occupying: u32,
     /// Those between two lives: coming up, or being made sure to be free.
     pub(crate) unavailable: u32,
+    /// Those that are ready and that nobody wants gone.
+    pub(crate) ready: u32,
+    /// Those that hold a place on the way out and are stuck there.
+    pub(crate) lost: u32,
 }
 
 impl Tally {
@@ -112,6 +116,9 @@ impl Tally {
             tally.occupying += u32::from(report.occupies);
             // A stuck one is an alarm of its own; it must not hold up a roll for ever.
             tally.unavailable += u32::from(is_unavailable(report) && !report.stuck);
+            tally.ready += u32::from(report.state == State::Idle && report.wish.is_none());
+            let leaving = report.state >= State::Retiring && report.occupies;
+            tally.lost += u32::from(leaving && report.stuck);
             match report.state {
                 State::Busy => tally.busy += 1,
                 State::Reserved => tally.reserved += 1,
@@ -134,6 +141,17 @@ impl Tally {
     /// serve the very job that `want` counts, and must not be made a second time for it.
     pub(crate) fn capacity(self) -> u32 {
         self.busy + self.reserved + self.free
+    }
+
+    /// Returns how many of those wanted are not there to serve, or are between two lives.
+    ///
+    /// One that failed to come up is missing until another is ready: counting only those on
+    /// their way would let a roll go on with machines that never arrive. A place that a stuck
+    /// one holds cannot be filled, and is not waited for.
+    fn missing(self, spec: &PoolSpec, want: u32) -> u32 {
+        let attainable = want.min(spec.max.saturating_sub(self.lost));
+        let absent = attainable.saturating_sub(self.busy + self.reserved + self.ready);
+        absent.max(self.unavailable)
     }
 }
 
@@ -213,7 +231,7 @@ fn is_spent(spec: &PoolSpec, report: &Report) -> bool {
 fn outdated(
     spec: &PoolSpec,
     idle: &[&Report],
-    tally: Tally,
+    missing: u32,
     mood: Mood,
     now: Timestamp,
 ) -> Vec<(InstanceId, Reason)> {
@@ -222,7 +240,7 @@ fn outdated(
         return Vec::new();
     }
     let at_once = (spec.max / 20).max(1);
-    let room = at_once.saturating_sub(tally.unavailable);
+    let room = at_once.saturating_sub(missing);
     idle.iter()
         .filter(|report| !(is_spent(spec, report) && is_idle_long(spec, report, now)))
         .filter_map(|report| {

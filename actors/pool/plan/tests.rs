@@ -133,6 +133,18 @@ fn an_edited_pool_rolls_one_in_twenty_and_never_below() {
 }
 
 #[test]
+fn a_successor_that_failed_holds_up_a_roll_until_another_is_ready() {
+    let old = |id: &str| Report { revision: "old".into(), ..report(id, State::Idle) };
+    let failed = || report("failed", State::Deleting);
+    let all = standing([old("a"), old("b"), failed()]);
+    assert_eq!(plan(&spec(3, 10), &all, queued(0), CALM, at(1)).retire, [], "one is missing");
+    let all = standing([old("a"), old("b"), report("c", State::Idle), failed()]);
+    assert_eq!(plan(&spec(3, 10), &all, queued(0), CALM, at(1)).retire.len(), 1);
+    let all = standing([old("a"), old("b"), Report { stuck: true, ..failed() }]);
+    assert_eq!(plan(&spec(3, 3), &all, queued(0), CALM, at(1)).retire.len(), 1, "no place left");
+}
+
+#[test]
 fn a_stuck_retirement_does_not_hold_up_a_roll() {
     let old = Report { revision: "old".into(), ..report("a", State::Idle) };
     let stuck = Report { stuck: true, ..report("s", State::Retiring) };
