@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ostler_actors::model::{Instance, InstanceId, PoolId, State};
+use ostler_actors::model::{End, Instance, InstanceId, PoolId, State};
 use ostler_actors::registry::PoolView;
 use ostler_actors::testing::{JobStage, Moment, Seen, Watched};
 
@@ -88,4 +88,10 @@ pub(super) fn expect_served_once(world: &Watched, jobs: &[u64]) {
         assert!(job.is_over() && !job.lost && !job.killed_by_us, "came to harm: {job:?}");
         assert_eq!(job.starts, 1, "did not run once: {job:?}");
     }
+}
+
+/// Returns whether an instance was seen to end before its machine ever came to be.
+pub(super) fn ended_unmade(what: &Seen) -> bool {
+    matches!(what, Seen::Saved { after, .. } if after.state == State::Ended
+        && matches!(after.end, Some(End::NotCreated { .. })))
 }

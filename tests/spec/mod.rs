@@ -6,7 +6,9 @@
 
 mod counts;
 mod deaths;
+mod draining;
 mod pacing;
+mod rolling;
 mod scaling;
 mod story;
 
