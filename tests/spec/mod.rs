@@ -8,6 +8,8 @@ mod counts;
 mod deaths;
 mod draining;
 mod pacing;
+mod panics;
+mod restarts;
 mod rolling;
 mod scaling;
 mod story;

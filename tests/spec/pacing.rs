@@ -6,7 +6,7 @@ use std::time::Duration;
 use ostler_actors::model::{HostName, PoolSpec, State};
 use ostler_actors::testing::{CreatePlan, Fate, Plan, Seen, Watched, pool};
 
-use super::counts::{all_over, at_once, creates, in_state, runs, starts, view};
+use super::counts::{all_over, at_once, creates, in_state, runs, seen, starts, view};
 use super::story::Tell as _;
 use super::{MINUTE, SECOND, story};
 
@@ -148,7 +148,7 @@ fn i26_start_permits_are_counted_by_host_and_include_machines_not_yet_seen() {
         world.run_for(4 * MINUTE).await;
         assert_eq!(creates(world, since), 8, "two hosts have four shares each");
         let appeared = |what: &Seen| matches!(what, Seen::Appeared { .. });
-        assert_eq!(super::counts::seen(world, since, appeared), 0, "and nobody was seen yet");
+        assert_eq!(seen(world, since, appeared), 0, "and nobody was seen yet");
         world.every_create(None);
         world.wait_for("all jobs over", 60 * MINUTE, |world| all_over(world, &jobs)).await;
     });
