@@ -24,27 +24,43 @@ fn f02_crash_between_offer_and_delivery_leaves_nobody_reserved() {
     let mut between = 0;
     for nth in 1..=6 {
         for point in [Point::Before, Point::After] {
-            story(Plan::quiet(vec![warm("linux", "split", 1, 1)]), async |world| {
-                world
-                    .wait_for("an idle runner", 10 * MINUTE, |it| in_state(it, State::Idle) == 1)
-                    .await;
-                let job = world.queue(&["linux"], MINUTE);
-                world.crash_at_save(nth, point);
-                world
-                    .wait_for("a crash", 5 * MINUTE, |it| {
-                        seen(it, 0, |what| matches!(what, Seen::Crashed(_))) == 1
-                    })
-                    .await;
-                between += usize::from(world.outside().shelf.jobs().any(|job| is_offered(job)));
-                world.wait_for("the job over", 30 * MINUTE, |it| it.is_over(job)).await;
-                world
-                    .wait_for("nobody reserved", MINUTE, |it| in_state(it, State::Reserved) == 0)
-                    .await;
-                expect_served_once(world, &[job]);
-            });
+            for ends in [JobEnds::AfterItRan, JobEnds::WhileTheDaemonIsDown] {
+                between += usize::from(crash_while_offering(nth, point, ends));
+            }
         }
     }
-    assert!(between >= 2, "only {between} crashes struck between offer and delivery");
+    assert!(between >= 4, "only {between} crashes struck between offer and delivery");
+}
+
+/// Tells when the offered job ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum JobEnds {
+    AfterItRan,
+    WhileTheDaemonIsDown,
+}
+
+/// Crashes at a save of an offer to the only runner there may be, which must serve on. Returns
+/// whether that was between offer and delivery.
+fn crash_while_offering(nth: u64, point: Point, ends: JobEnds) -> bool {
+    let mut between = false;
+    story(Plan::quiet(vec![warm("linux", "split", 1, 1)]), async |world| {
+        world.wait_for("an idle runner", 10 * MINUTE, |it| in_state(it, State::Idle) == 1).await;
+        let job = world.queue(&["linux"], MINUTE);
+        world.crash_at_save(nth, point);
+        let crashed = |what: &Seen| matches!(what, Seen::Crashed(_));
+        world.wait_for("a crash", 5 * MINUTE, |it| seen(it, 0, crashed) == 1).await;
+        between = world.outside().shelf.jobs().any(|job| is_offered(job));
+        if ends == JobEnds::WhileTheDaemonIsDown {
+            world.cancel(job);
+        }
+        world.wait_for("the job over", 30 * MINUTE, |world| world.is_over(job)).await;
+        let next = world.queue(&["linux"], MINUTE);
+        world.wait_for("the next job over", 60 * MINUTE, |world| world.is_over(next)).await;
+        world.wait_for("nobody reserved", MINUTE, |it| in_state(it, State::Reserved) == 0).await;
+        expect_served_once(world, &[next]);
+        assert!(world.outside().hub.jobs[&job].starts <= 1);
+    });
+    between
 }
 
 /// Returns whether a job is offered and its offer not delivered.
@@ -169,6 +185,7 @@ fn f59_writer_of_an_old_tenure_changes_nothing() {
         world.outside().shelf.begin_tenure();
         let (before, since) = (world.rows(), world.now());
         let job = world.queue(&["linux"], MINUTE);
+        world.ask_to_go(before[0].id.clone(), WishRank::Delete);
         world.run_for(10 * MINUTE).await;
         let fenced = |what: &Seen| matches!(what, Seen::SaveRefused { why: Refused::Fenced, .. });
         assert!(seen(world, since, fenced) > 0, "it tried");
