@@ -81,11 +81,11 @@ fn f43_restart_of_the_daemon_in_the_middle_of_a_job_touches_nobody() {
             world.wait_for("a third life", 10 * MINUTE, |world| lives(world) == 3).await;
             world.run_for(10 * MINUTE).await;
             assert!(jobs.iter().all(|job| runs(world, *job)), "both work on");
-            let touched = |what: &Seen| match what {
-                Seen::DeleteCalled(_) => true,
-                Seen::Deregister { working, assigned, .. } => working.or(*assigned).is_some(),
-                _ => false,
+            let removed = |what: &Seen| {
+                matches!(what, Seen::Deregister { working, assigned, .. }
+                    if working.or(*assigned).is_some())
             };
+            let touched = |what: &Seen| matches!(what, Seen::DeleteCalled(_)) || removed(what);
             assert_eq!(seen(world, since, touched), 0, "somebody was touched");
             world.wait_for("jobs over", 90 * MINUTE, |world| all_over(world, &jobs)).await;
             expect_served_once(world, &jobs);
@@ -309,9 +309,9 @@ fn i29_rolling_restart_under_load_kills_nobody() {
             }
             world.run_for(90 * SECOND).await;
             if round % 2 == 0 {
-                world.restart()
+                world.restart();
             } else {
-                world.crash(20 * SECOND)
+                world.crash(20 * SECOND);
             }
             world.run_for(5 * MINUTE).await;
         }

@@ -114,14 +114,14 @@ fn i19_sweep_that_believes_everything_is_orphaned_spends_only_its_budget() {
             outside.shelf.rows().filter(|it| it.adopted && it.state == State::Deleted).count()
         };
         world.wait_for("the lost to be gone", 60 * MINUTE, |world| gone(world) == 20).await;
-        let taken: Vec<_> = world
-            .history()
-            .iter()
-            .filter_map(|seen| match &seen.what {
-                Seen::Saved { before: None, after, .. } if after.adopted => Some(after.since),
-                _ => None,
-            })
-            .collect();
+        let mut taken = Vec::new();
+        for seen in world.history() {
+            if let Seen::Saved { before: None, after, .. } = &seen.what
+                && after.adopted
+            {
+                taken.push(after.since);
+            }
+        }
         assert_eq!(taken.len(), 20, "each found its owner");
         let over = check_budget(&PoolId::new("linux"), &taken, 3);
         assert!(over.is_empty(), "{over:?}");

@@ -44,7 +44,9 @@ impl World {
             let queued = outside.hub.jobs.values().filter(|job| job.stage == JobStage::Queued);
             queued.filter(|job| like(&job.labels)).map(|job| job.number).collect()
         };
-        waiting.into_iter().for_each(|job| self.cancel(job));
+        for job in waiting {
+            self.cancel(job);
+        }
     }
 
     /// Lets the forge assign nothing but what is paired.
