@@ -58,3 +58,4 @@ pub use explain::explain_instance;
 pub use kit::Kit;
 pub use lifecycle::is_stuck;
 pub use messages::{Consent, Dispatch, Permit, Retire, ToInstance};
+pub(crate) use report::is_unnamed;

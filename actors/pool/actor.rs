@@ -342,6 +342,14 @@ impl PoolSupervisor {
             reply.send(Err(Refusal::Taken));
             return;
         }
+        // To adopt is to ask to go; a sweep that calls everything an orphan is paced like any
+        // other. Who is refused now is found again at the next look.
+        let now = self.now();
+        if !self.pace.spend(&self.links.spec.policy, now) {
+            self.adopting.remove(&view.name);
+            reply.send(Err(Refusal::Budget));
+            return;
+        }
         let name =
             name_for(self.links.base.clone(), Arc::clone(&self.links.spec), view.name.clone());
         ctx.spawn(name.into_actor(self).map(move |name, this, ctx| {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::clock::Moment;
-use crate::model::{JobFact, MachineName, RunnerName, Scope};
+use crate::model::{HostName, JobFact, MachineName, RunnerName, Scope};
 
 /// Holds what a scenario has planned.
 #[derive(Debug, Default)]
@@ -22,6 +22,16 @@ pub struct Script {
     pub refused_scopes: BTreeSet<Scope>,
     /// How many of the next JIT configs are lost on their way to the machine that asked.
     pub lost_dispatches: u32,
+    /// How creates go that are not planned one by one, until told otherwise.
+    pub every_create: Option<CreatePlan>,
+    /// How machines live that are not planned one by one, until told otherwise.
+    pub every_machine: Option<Fate>,
+    /// How many machines a provider has room for, until told otherwise; more are refused.
+    pub room: Option<usize>,
+    /// Hosts that accept every machine and start none; they look empty and are preferred.
+    pub sick_hosts: BTreeSet<HostName>,
+    /// Until when a listing of all live rows is empty.
+    pub blank_records_until: Moment,
     /// Whether the forge assigns nothing but what `pairs` says.
     pub hands_off: bool,
     /// Which job goes to which machine, as soon as both are ready.

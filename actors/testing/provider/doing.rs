@@ -58,7 +58,11 @@ impl Outside {
             let why = "a machine of that name exists";
             return Answer { wait: Some(wait), made: None, vouched: false, why };
         }
-        let plan = self.create_plan(millis(order.pool.policy.create_settle));
+        let plan = if self.is_full(provider) {
+            CreatePlan::Refused
+        } else {
+            self.create_plan(millis(order.pool.policy.create_settle))
+        };
         let comes = match plan {
             CreatePlan::Good | CreatePlan::Lost => Some(wait),
             CreatePlan::RefusedComes(after) => Some(after),
@@ -99,7 +103,7 @@ impl Outside {
     }
 
     fn create_plan(&mut self, settle: u64) -> CreatePlan {
-        if let Some(plan) = self.script.creates.pop_front() {
+        if let Some(plan) = self.script.creates.pop_front().or(self.script.every_create) {
             return plan;
         }
         let soon = self.dice.skewed(1_000, settle / 2);
@@ -126,14 +130,33 @@ impl Outside {
         }
     }
 
-    /// Chooses a host, one that is not to be avoided if there is one.
-    fn draw_host(&mut self, provider: usize, avoid: &[HostName]) -> HostName {
+    /// Returns whether a provider has no room for one more machine.
+    fn is_full(&self, provider: usize) -> bool {
+        let held = || self.yard.machines.values().filter(|it| it.provider == provider).count();
+        self.script.room.is_some_and(|room| held() >= room)
+    }
+
+    /// Chooses a host at random, one that is not to be avoided if there is one; a sick one
+    /// looks empty and is preferred.
+    fn choose_host(&mut self, provider: usize, avoid: &[HostName]) -> HostName {
         let hosts = self.hosts.max(1);
         let drawn = self.dice.below(hosts);
-        let around = (drawn..hosts).chain(0..drawn);
-        let mut named = around.map(|host| HostName::new(format!("host-{provider}-{host}")));
-        let first = HostName::new(format!("host-{provider}-{drawn}"));
-        named.find(|host| !avoid.contains(host)).unwrap_or(first)
+        let named = |host| HostName::new(format!("host-{provider}-{host}"));
+        let mut around = (drawn..hosts).chain(0..drawn).map(named);
+        let host = around.find(|host| !avoid.contains(host)).unwrap_or_else(|| named(drawn));
+        match self.script.sick_hosts.first().cloned() {
+            Some(sick) if !avoid.contains(&sick) && self.dice.hits(5_000) => sick,
+            Some(_) | None => host,
+        }
+    }
+
+    /// Decides how a machine on this host lives.
+    fn fate_on(&mut self, host: &HostName) -> Fate {
+        if self.script.sick_hosts.contains(host) {
+            return Fate::NeverBoots;
+        }
+        let planned = self.script.fates.pop_front();
+        planned.or_else(|| self.script.every_machine.clone()).unwrap_or(Fate::Good)
     }
 
     pub(super) fn order_machine(
@@ -145,7 +168,7 @@ impl Outside {
         self.yard.last += 1;
         let number = self.yard.last;
         let kind = self.yard.providers.get(provider).map_or(Kind::Blind, |(_, kind)| *kind);
-        let host = self.draw_host(provider, &order.avoid);
+        let host = self.choose_host(provider, &order.avoid);
         let machine = Machine {
             number,
             provider,
@@ -154,6 +177,7 @@ impl Outside {
             kind,
             binding: order.pool.binding,
             stamp: order.stamp.clone(),
+            fate: self.fate_on(&host),
             host,
             jit: order.jit.as_ref().and_then(runner_of),
             runner: None,
@@ -165,7 +189,6 @@ impl Outside {
             since: 0,
             asking: false,
             stuck: None,
-            fate: self.script.fates.pop_front().unwrap_or(Fate::Good),
             lied: false,
             delete_lies: 0,
         };

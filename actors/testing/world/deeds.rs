@@ -101,7 +101,8 @@ impl World {
         }
     }
 
-    fn ask_to_go(&self, instance: InstanceId, rank: WishRank) {
+    /// Asks for an instance to go, as an operator does.
+    pub fn ask_to_go(&self, instance: InstanceId, rank: WishRank) {
         let by = Petition { who: "operator".into(), why: "simulated".into() };
         self.say(ToFleet::Retire { instance, rank, by, reply: Reply::nobody() });
     }
