@@ -11,7 +11,7 @@ use super::story::Tell as _;
 use super::{MINUTE, SECOND, story};
 
 /// Names the reads by which each kind of actor begins a life.
-const FLEET_BEGINS: &str = "store read             controller";
+const FLEET_BEGINS: &str = "store read             pools";
 const LEDGER_BEGINS: &str = "store read             tombstones";
 
 /// Returns a pool with one idle runner beside its work.
