@@ -5,6 +5,8 @@
 //! `tests/README.md`.
 
 mod deaths;
+mod deletion;
+mod reaping;
 mod story;
 
 use story::{MINUTE, SECOND, story};

@@ -132,7 +132,8 @@ impl Outside {
             .machines
             .get(&number)
             .is_some_and(|machine| self.yard.sinks.contains_key(&machine.provider));
-        let swallowed = self.yard.machines.get(&number).is_some_and(|it| self.swallows(it.provider));
+        let swallowed =
+            self.yard.machines.get(&number).is_some_and(|it| self.swallows(it.provider));
         if !watched || swallowed || self.dice.hits(self.faults.provider.watch_lost) {
             return;
         }
