@@ -18,7 +18,9 @@ const NEVER: Duration = Duration::from_hours(48);
 
 #[test]
 fn f01_claim_released_mid_job_never_kills_the_runner() {
-    let mut plan = Plan::quiet(vec![pool("linux", "split", 2)]);
+    let mut spec = pool("linux", "split", 2);
+    spec.policy.scale_down_after = 12 * MINUTE;
+    let mut plan = Plan::quiet(vec![spec]);
     plan.settings.requeue.tick = SECOND;
     plan.settings.requeue.orphan_after = 46 * SECOND;
     plan.settings.poll_tick = NEVER;
@@ -31,7 +33,7 @@ fn f01_claim_released_mid_job_never_kills_the_runner() {
         world.silence(&row.machine, NEVER);
         world.lose_hooks(HookKind::Queued, 1);
         world.lose_hooks(HookKind::InProgress, 1);
-        let taken = world.queue(&["linux"], 20 * MINUTE);
+        let taken = world.queue(&["linux"], 40 * MINUTE);
         world.pair(taken, &row.machine);
         world.until_working(&row.machine, taken).await;
         // The claim on the runner is released in the middle of that job.
@@ -39,7 +41,11 @@ fn f01_claim_released_mid_job_never_kills_the_runner() {
         let released = |what: &What| matches!(what, What::OfferEnded(_, OfferEnd::Requeued));
         assert_eq!(world.told(&row.id, released).len(), 1);
         assert_eq!(world.working(&row.machine), Some(taken));
-        // The reaper ticks; then the pool wants it gone, and the forge even removes its runner.
+        // The reaper ticks, and finds a started runner that nobody claims.
+        world.run_for(8 * MINUTE).await;
+        assert_eq!(world.row(&row.id).map(|row| row.state), Some(State::Idle));
+        assert_eq!(world.working(&row.machine), Some(taken));
+        // Then the pool wants it gone, and the forge even removes its runner.
         world.be_nasty(&runner(&row));
         world.until(&row.id, State::Retiring, 10 * MINUTE).await;
         world.run_for(5 * MINUTE).await;
