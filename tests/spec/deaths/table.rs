@@ -128,9 +128,13 @@ impl Way {
             Self::DeletedByOthers => {
                 world.until_working(&row.machine, job).await;
                 world.delete_from_outside(&row.machine);
-                // The watch tells that it is leaving, and nothing after that.
+                // The watch tells that it is leaving and that it is gone, not how it ended.
                 world.run_for(SECOND).await;
                 world.outside().faults.provider.watch_lost = 10_000;
+                let over = |world: &Watched| world.working(&row.machine).is_none();
+                world.wait_for("it is over", MINUTE, over).await;
+                assert!(world.exists(&row.machine), "over, and not gone");
+                world.outside().faults.provider.watch_lost = 0;
             }
             Self::Forced => {
                 world.until_working(&row.machine, job).await;
