@@ -231,11 +231,8 @@ fn heard_the_end(world: &Watched, job: u64) -> bool {
 fn most_at_once(world: &Watched) -> i32 {
     let (mut now, mut most) = (0, 0);
     for seen in world.history() {
-        match seen.what {
-            Seen::Appeared { .. } => now += 1,
-            Seen::MachineGone { .. } => now -= 1,
-            _ => {}
-        }
+        now += i32::from(matches!(seen.what, Seen::Appeared { .. }));
+        now -= i32::from(matches!(seen.what, Seen::MachineGone { .. }));
         most = most.max(now);
     }
     most

@@ -1,20 +1,20 @@
 //! Who lets a runner go must be sure that it is free, and must let go of those that are.
 
-use std::time::Duration;
+mod staging;
 
 use ostler_actors::instance::explain_instance;
-use ostler_actors::model::{
-    Instance, OfferEnd, RunnerName, State, VerdictClass, WarrantKind, What, elapsed,
-};
+use ostler_actors::model::{OfferEnd, State, VerdictClass, WarrantKind, What, elapsed};
 use ostler_actors::ports::Deregistered;
 use ostler_actors::testing::{
-    CreatePlan, Death, DeletePlan, Fate, HookKind, JobStage, Plan, Seen, Watched, millis, pool,
+    CreatePlan, Death, DeletePlan, Fate, HookKind, Plan, Watched, millis, pool,
 };
 
 use super::story::Tell as _;
 use super::{MINUTE, SECOND, story};
-
-const NEVER: Duration = Duration::from_hours(48);
+use staging::{
+    NEVER, about_to_retire, assign_unheard, busy, deleted, is_assigned, is_gone, listening, orders,
+    promised, removals, runner, unheard, was_asked,
+};
 
 #[test]
 fn f01_claim_released_mid_job_never_kills_the_runner() {
@@ -257,93 +257,4 @@ fn f60_create_that_never_returns_is_shown_as_stuck() {
         assert_eq!(world.shown("linux").stuck, 0);
         assert_eq!(orders(world).len(), 2);
     });
-}
-
-/// Returns a world in which nobody asks the forge for jobs, so that a lost webhook stays lost.
-fn unheard() -> Plan {
-    let mut plan = Plan::quiet(vec![pool("linux", "witness", 2)]);
-    plan.settings.poll_tick = NEVER;
-    plan
-}
-
-/// Lets an instance sit idle and unwanted until seconds before its pool asks it to go.
-async fn about_to_retire(world: &mut Watched) -> Instance {
-    world.hold_assignments();
-    let job = world.queue(&["linux"], MINUTE);
-    let id = world.first().await.id;
-    world.until(&id, State::Idle, 2 * MINUTE).await;
-    world.cancel(job);
-    let row = world.row(&id).expect("its row");
-    let idle = elapsed(row.since, world.outside().date());
-    let patience = world.plan().pools[0].policy.scale_down_after;
-    world.run_for(patience - idle - Duration::from_millis(3_500)).await;
-    assert_eq!(world.row(&id).map(|row| (row.state, row.wish)), Some((State::Idle, None)));
-    row
-}
-
-/// Lets the forge assign a job that no webhook tells of; its worker takes a while to start.
-fn assign_unheard(world: &Watched, row: &Instance, runs: Duration) -> u64 {
-    world.lose_hooks(HookKind::Queued, 1);
-    world.lose_hooks(HookKind::InProgress, 1);
-    world.pick_up_after(&row.machine, 20 * SECOND);
-    let job = world.queue(&["linux"], runs);
-    world.pair(job, &row.machine);
-    job
-}
-
-/// Returns whether an instance came to `retiring`, however short it stayed there.
-fn was_asked(world: &Watched, row: &Instance) -> bool {
-    let asked = |what: &What| matches!(what, What::Moved { to: State::Retiring, .. });
-    !world.told(&row.id, asked).is_empty()
-}
-
-fn is_assigned(world: &Watched, job: u64) -> bool {
-    let outside = world.outside();
-    outside.hub.jobs.get(&job).is_some_and(|job| matches!(job.stage, JobStage::Assigned { .. }))
-}
-
-/// Returns each removal of a runner that was asked for: the job there, and the answer.
-fn removals(world: &Watched) -> Vec<(Option<u64>, Option<Deregistered>)> {
-    let removal = |seen: &Seen| match seen {
-        Seen::Deregister { working, assigned, answer, .. } => {
-            Some((working.or(*assigned), *answer))
-        }
-        _ => None,
-    };
-    world.history().iter().filter_map(|seen| removal(&seen.what)).collect()
-}
-
-/// Returns where in the history machines were ordered.
-fn orders(world: &Watched) -> Vec<usize> {
-    let is_order = |seen: &Seen| matches!(seen, Seen::CreateCalled { .. });
-    let history = world.history().iter().enumerate();
-    history.filter(|(_, seen)| is_order(&seen.what)).map(|(at, _)| at).collect()
-}
-
-fn is_gone(what: &Seen, row: &Instance) -> bool {
-    matches!(what, Seen::MachineGone { machine } if *machine == row.machine)
-}
-
-fn deleted(world: &Watched, row: &Instance) -> bool {
-    world.deletes().iter().any(|call| call.machine == row.machine)
-}
-
-fn runner(row: &Instance) -> RunnerName {
-    row.runner_name(1)
-}
-
-fn busy(world: &Watched) -> usize {
-    world.rows().iter().filter(|row| row.state == State::Busy).count()
-}
-
-/// Returns how many agents are connected and wait for work.
-fn listening(world: &Watched) -> usize {
-    let outside = world.outside();
-    outside.hub.registered().filter(|runner| runner.online).count()
-}
-
-/// Returns the instance that a job is promised to.
-fn promised(world: &Watched, job: u64) -> Instance {
-    let holds = |row: &Instance| row.offer.as_ref().is_some_and(|held| held.job.number == job);
-    world.rows().into_iter().find(holds).expect("an instance that holds the offer")
 }

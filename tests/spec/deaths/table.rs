@@ -108,7 +108,7 @@ impl Way {
             Self::Zombie => world.next_machine(Fate::DiesWorking(30_000, Death::Hung)),
             Self::Leaving(death) => world.next_machine(Fate::Ends(death)),
             Self::Booting(death) => world.next_machine(Fate::Dies(50, death)),
-            Self::NeverUp(Some(word)) => world.next_machine(Fate::StuckAs(word)),
+            Self::NeverUp(Some(reason)) => world.next_machine(Fate::StuckAs(reason)),
             Self::NeverUp(None) => world.next_machine(Fate::NeverBoots),
             Self::Refused => world.next_create(CreatePlan::Refused),
             Self::Waiting(_) => world.hold_assignments(),
