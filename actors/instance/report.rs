@@ -32,7 +32,6 @@ pub(super) fn report(row: &Instance, notes: &Notes, outcome: Option<Outcome>) ->
         registered: row.registration.may_exist(),
         occupies: row.occupies(),
         wants,
-        nameless: row.state == State::Busy && row.executing.is_none(),
         looked: notes.looked,
         stuck: notes.stuck,
         outcome,

@@ -271,7 +271,6 @@ prop_compose! {
         registered in any::<bool>(),
         machine_gone in any::<bool>(),
         stuck in prop::bool::weighted(0.1),
-        nameless in any::<bool>(),
     ) -> Report {
         let wants = match state {
             State::PendingCreate => Some(Permit::Start),
@@ -296,7 +295,6 @@ prop_compose! {
             },
             wants,
             stuck,
-            nameless: nameless && state == State::Busy,
             ..report("", state)
         }
     }

@@ -78,8 +78,6 @@ pub struct Report {
     pub occupies: bool,
     /// The permit it waits for.
     pub wants: Option<Permit>,
-    /// Whether it works and nobody has said yet on which job.
-    pub nameless: bool,
     /// Whether its machine was looked at since the owner started.
     pub looked: bool,
     /// Whether it is stuck.

@@ -4,9 +4,6 @@
 //! scale-down waits until an instance has been idle for `scale_down_after`. Only the free
 //! are asked to go, and asking is all that happens: the instance decides.
 //!
-//! A machine shows its worker a second before the forge says which job that is. Until then
-//! the job counts twice, as work and as demand; nobody is made for it within [`NAMED_WITHIN`].
-//!
 //! Planning is a function of what is known and of `now`. When nothing changes it has nothing
 //! to add, and `next_look` says when time alone will change its mind, so no timer runs
 //! without a reason.
@@ -16,9 +13,6 @@ use std::time::Duration;
 
 use super::{Demand, Report};
 use crate::model::{Binding, InstanceId, PoolSpec, Reason, State, Timestamp, after, is_due};
-
-/// How long the forge may take to name the job of a machine that works.
-const NAMED_WITHIN: Duration = Duration::from_mins(1);
 
 /// Holds what limits a plan besides the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,16 +69,11 @@ pub(crate) fn plan(
         0
     } else {
         want.saturating_sub(remaining)
-            .saturating_sub(being_taken(standing, now).min(demand.queued))
             .min(spec.max.saturating_sub(tally.occupying))
             .min(mood.admits)
     };
-    let next_look = if mood.draining {
-        None
-    } else {
-        let by_age = next_look(spec, &idle, &retire, remaining > want, now);
-        by_age.into_iter().chain(next_name(standing, now)).min()
-    };
+    let next_look =
+        if mood.draining { None } else { next_look(spec, &idle, &retire, remaining > want, now) };
     Plan { want, create, retire, next_look }
 }
 
@@ -159,22 +148,6 @@ fn want(spec: &PoolSpec, tally: Tally, demand: Demand, mood: Mood) -> u32 {
         .saturating_add(u32::from(demand.blocked))
         .saturating_add(spec.min_idle)
         .min(spec.max)
-}
-
-/// Returns how many waiting jobs are being taken right now, by machines that show a worker.
-fn being_taken(standing: &BTreeMap<InstanceId, Report>, now: Timestamp) -> u32 {
-    let taking = standing.values().filter(|report| is_taking(report, now)).count();
-    u32::try_from(taking).unwrap_or(u32::MAX)
-}
-
-/// Returns when somebody has worked for too long on a job without a name.
-fn next_name(standing: &BTreeMap<InstanceId, Report>, now: Timestamp) -> Option<Timestamp> {
-    let taking = standing.values().filter(|report| is_taking(report, now));
-    taking.map(|report| after(report.since, NAMED_WITHIN)).min()
-}
-
-fn is_taking(report: &Report, now: Timestamp) -> bool {
-    report.nameless && !is_due(report.since, NAMED_WITHIN, now)
 }
 
 /// Returns everyone free, those of whom the least exists first.

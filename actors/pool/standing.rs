@@ -172,7 +172,6 @@ pub(crate) fn of_row(row: &Instance) -> Report {
         registered: Report::is_registered(&row.registration),
         occupies: row.occupies(),
         wants: None,
-        nameless: row.state == State::Busy && row.executing.is_none(),
         looked: false,
         stuck: false,
         // Only what happens from now on is news.
@@ -208,7 +207,6 @@ pub(crate) fn of_new(id: InstanceId, revision: Revision, now: Timestamp) -> Repo
         registered: false,
         occupies: true,
         wants: None,
-        nameless: false,
         looked: true,
         stuck: false,
         outcome: None,

@@ -258,17 +258,3 @@ fn f60_create_that_never_returns_is_shown_as_stuck() {
         assert_eq!(orders(world).len(), 2);
     });
 }
-
-#[test]
-fn job_whose_worker_is_seen_before_its_name_is_not_served_twice() {
-    for provider in ["witness", "split", "blind"] {
-        for seed in 0..10 {
-            let plan = Plan::quiet(vec![pool("linux", provider, 8)]).seeded(seed);
-            story(plan, async |world| {
-                let job = world.queue(&["linux"], 3 * MINUTE);
-                world.wait_for("it is served", 10 * MINUTE, |world| world.was_spared(job)).await;
-                assert_eq!(orders(world).len(), 1, "machines for one job");
-            });
-        }
-    }
-}

@@ -67,18 +67,6 @@ fn whoever_is_to_go_is_no_capacity_but_whoever_works_is() {
 }
 
 #[test]
-fn nobody_is_made_for_a_job_that_is_just_being_taken() {
-    let nameless = Report { nameless: true, since: at(100), ..report("b", State::Busy) };
-    let all = standing([nameless]);
-    let taken = plan(&spec(0, 9), &all, queued(1), CALM, at(101));
-    assert_eq!((taken.create, taken.next_look), (0, Some(at(160))));
-    assert_eq!(plan(&spec(0, 9), &all, queued(2), CALM, at(101)).create, 1, "the other waits");
-    assert_eq!(plan(&spec(1, 9), &all, queued(0), CALM, at(101)).create, 1, "none was waiting");
-    let unnamed = plan(&spec(0, 9), &all, queued(1), CALM, at(160));
-    assert_eq!((unnamed.create, unnamed.next_look), (1, None), "it was another's job");
-}
-
-#[test]
 fn surplus_goes_longest_idle_first_and_only_after_its_time() {
     let mut young = report("young", State::Idle);
     young.since = at(LATER - 10);
