@@ -39,7 +39,7 @@ pub use forge::{Hub, JobStage, SimForge, SimJob, SimRunner};
 pub use observed::{DeleteCalled, Observed, Refused, Seen};
 pub use outside::{Outside, Shared};
 pub use provider::{Kind, Machine, SimProvider, Stage, Yard};
-pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point, Script};
+pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point, Resists, Script};
 pub use store::{Shelf, SimStore};
 pub use trace::Trace;
 pub use watched::Watched;

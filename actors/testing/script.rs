@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::clock::Moment;
-use crate::model::{HostName, JobFact, MachineName, RunnerName, Scope};
+use crate::model::{HostName, JobFact, MachineName, ProviderId, RunnerName, Scope};
 
 /// Holds what a scenario has planned.
 #[derive(Debug, Default)]
@@ -58,6 +58,14 @@ pub struct Script {
     pub silent_until: BTreeMap<MachineName, Moment>,
     /// Until when the forge answers no read.
     pub forge_dark_until: Moment,
+    /// Machines that do not go when they are deleted, and how, until they are allowed to.
+    pub resisting: BTreeMap<MachineName, Resists>,
+    /// Until when a provider swallows every call: no answer, no refusal, no effect.
+    pub swallowing: BTreeMap<ProviderId, Moment>,
+    /// Jobs whose end names no runner.
+    pub nameless: BTreeSet<u64>,
+    /// What the log of a machine ends with.
+    pub logs: BTreeMap<MachineName, String>,
     /// How many of the next webhooks of each kind are lost.
     pub lost_hooks: BTreeMap<HookKind, u32>,
     /// How late webhooks of each kind are, in milliseconds.
@@ -100,6 +108,17 @@ pub enum DeletePlan {
     Lies,
 }
 
+/// Tells how a machine outlives its deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resists {
+    /// The call never answers and does nothing.
+    Hangs,
+    /// Accepted, and nothing happens.
+    Lies,
+    /// Accepted; what lived there is dead, and the machine is leaving for ever.
+    Lingers,
+}
+
 /// Tells how a mint goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MintPlan {
@@ -126,12 +145,16 @@ pub enum Fate {
     NeverBoots,
     /// It is up, and its runner never reaches the forge.
     NeverConnects,
+    /// Its provider never gets it up, and has this word for it.
+    StuckAs(&'static str),
     /// Dies after so many milliseconds, this way.
     Dies(u64, Death),
     /// Dies so many milliseconds into its job, this way.
     DiesWorking(u64, Death),
     /// Ends this way after its job.
     Ends(Death),
+    /// Ends this way so many milliseconds after its job: it is still uploading.
+    EndsAfter(u64, Death),
 }
 
 /// Names the ways a machine ends.
@@ -139,6 +162,8 @@ pub enum Fate {
 pub enum Death {
     /// Exit 0.
     Clean,
+    /// Exit 0, and the runtime has no word for it.
+    BareZero,
     /// Exit 1.
     RunnerError,
     /// Exit 7.
@@ -155,6 +180,10 @@ pub enum Death {
     Crashed,
     /// Exit 143.
     Terminated,
+    /// Signal 15, and no exit code.
+    Signalled,
+    /// Exit 1 of the process that holds the machine; its guest said nothing.
+    HostFailed,
     /// Evicted from its host.
     Evicted,
     /// Gave way to something more important.
@@ -179,8 +208,9 @@ pub enum Death {
 
 impl Death {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::Clean,
+        Self::BareZero,
         Self::RunnerError,
         Self::Outdated,
         Self::Aborted,
@@ -189,6 +219,8 @@ impl Death {
         Self::Invented,
         Self::Crashed,
         Self::Terminated,
+        Self::Signalled,
+        Self::HostFailed,
         Self::Evicted,
         Self::Preempted,
         Self::Deadline,

@@ -60,12 +60,12 @@ fn f20_one_poisoned_job_does_not_hold_up_the_queue() {
             let jobs: Vec<u64> = (0..5).map(|_| world.queue(&["linux"], 20 * SECOND)).collect();
             world.over(&jobs, 15 * MINUTE).await;
             assert!(world.started(poisoned).is_empty());
-            let offers = world.told(poisoned).into_iter();
+            let offers = world.told_of(poisoned).into_iter();
             let offers = offers.filter(|what| matches!(what, What::OfferedTo(_))).count();
             assert!(offers >= usize::from(provider == "split"), "it was never the head");
             assert!(offers <= jobs.len() + 1, "it was offered {offers} times");
             let given_up =
-                |world: &Watched| world.told(poisoned).contains(&What::Closed(Closure::RunOver));
+                |world: &Watched| world.told_of(poisoned).contains(&What::Closed(Closure::RunOver));
             world.wait_for("its closure", 90 * MINUTE, given_up).await;
         });
     }
@@ -86,7 +86,7 @@ fn f46_slow_store_neither_loses_nor_doubles_a_delivery() {
         }
         for job in &jobs {
             let queued = What::Heard(JobFact::Queued);
-            let heard = world.told(*job).into_iter().filter(|what| *what == queued).count();
+            let heard = world.told_of(*job).into_iter().filter(|what| *what == queued).count();
             assert!(heard <= 1, "job {job} was heard of {heard} times");
             assert_eq!(world.at_forge(*job).starts, 1);
         }

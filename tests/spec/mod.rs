@@ -6,12 +6,14 @@
 
 mod counts;
 mod deaths;
+mod deletion;
 mod draining;
 mod intake;
 mod operators;
 mod pacing;
 mod panics;
 mod paperwork;
+mod reaping;
 mod registering;
 mod requeueing;
 mod restarts;

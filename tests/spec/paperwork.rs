@@ -33,7 +33,7 @@ pub(super) trait Paperwork {
     fn executor(&self, job: u64) -> Option<InstanceId>;
 
     /// Returns what was told of a job, in order.
-    fn told(&self, job: u64) -> Vec<What>;
+    fn told_of(&self, job: u64) -> Vec<What>;
 
     /// Returns every row of a job that was saved, in order, with the moment of its save.
     fn saved(&self, job: u64) -> Vec<(Moment, Job)>;
@@ -91,7 +91,7 @@ impl Paperwork for Watched {
         self.job(job).and_then(|job| job.execution).map(|run| run.instance)
     }
 
-    fn told(&self, job: u64) -> Vec<What> {
+    fn told_of(&self, job: u64) -> Vec<What> {
         let subject = Subject::Job(self.id(job));
         self.outside().shelf.timeline(&subject).map(|event| event.what.clone()).collect()
     }

@@ -49,7 +49,7 @@ fn f15_end_of_an_instance_requeues_its_job_at_once() {
         world.kill(&machine(&first), Death::GuestKilled);
         let stopped = world.now();
         let stranded = What::Unoffered { instance: first, why: OfferEnd::Requeued };
-        let found = |world: &Watched| world.told(job).contains(&stranded);
+        let found = |world: &Watched| world.told_of(job).contains(&stranded);
         world.wait_for("the job is in line again", 5 * MINUTE, found).await;
         let took = world.now() - stopped;
         assert!(took <= 15_000, "it was stranded for {took} ms: nobody asked before the sweep");
@@ -69,7 +69,7 @@ fn f16_stranded_job_is_found_though_its_offer_was_ended_first() {
         world.pair(sibling, &machine(&first));
         assert_eq!(world.running(sibling, MINUTE).await, first);
         let released = What::Unoffered { instance: first.clone(), why: OfferEnd::Displaced };
-        assert!(world.told(stranded).contains(&released), "the sibling released it first");
+        assert!(world.told_of(stranded).contains(&released), "the sibling released it first");
         assert_eq!(world.offer(stranded), None);
         world.kill(&machine(&first), Death::GuestKilled);
         let stopped = world.now();
@@ -104,7 +104,7 @@ fn f17_late_finding_never_releases_the_replacements_offer() {
         let second = world.offer(job).expect("the attempt that was just seen");
         world.run_until(asked + 30_000).await;
         assert_eq!(world.offer(job), Some(second), "the late answer was about another attempt");
-        assert!(!world.told(job).iter().any(|what| matches!(what, What::Asked { .. })));
+        assert!(!world.told_of(job).iter().any(|what| matches!(what, What::Asked { .. })));
         world.free_assignments();
         world.over(&[job, other], 20 * MINUTE).await;
     });
@@ -159,7 +159,7 @@ fn f53_queued_job_under_a_finished_run_is_closed() {
             let job = world.queue_dead(&["linux"]);
             let closed = |world: &Watched| world.job_state(job) == Some(JobState::Closed);
             world.wait_for("its closure", patience, closed).await;
-            assert!(world.told(job).contains(&What::Closed(Closure::RunOver)));
+            assert!(world.told_of(job).contains(&What::Closed(Closure::RunOver)));
             assert_eq!(world.at_forge(job).stage, JobStage::Queued, "the forge still calls it so");
             world.wait_for("no machine for it", HOUR, |world| world.rows().is_empty()).await;
             // The forge goes on listing it as queued; that raises nobody.
@@ -182,7 +182,7 @@ fn f54_job_queued_for_more_than_a_day_is_closed_as_stale() {
         assert_eq!(world.rows().len(), 1, "a runner waits for it all day");
         world.run_for(10 * MINUTE).await;
         assert_eq!(world.job_state(job), Some(JobState::Closed));
-        assert!(world.told(job).contains(&What::Closed(Closure::Stale)));
+        assert!(world.told_of(job).contains(&What::Closed(Closure::Stale)));
         assert_eq!(world.at_forge(job).fact(), JobFact::Queued, "no word came from the forge");
         world.wait_for("no machine for it", HOUR, |world| world.rows().is_empty()).await;
         world.cancel(job);

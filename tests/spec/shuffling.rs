@@ -90,7 +90,7 @@ async fn shuffle(world: &mut Watched, places: &[usize]) {
 
 fn ends_of_offers(world: &Watched, job: u64) -> Vec<OfferEnd> {
     let mut ends = Vec::new();
-    for what in world.told(job) {
+    for what in world.told_of(job) {
         if let What::Unoffered { why, .. } = what {
             ends.push(why);
         }

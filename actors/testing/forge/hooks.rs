@@ -85,6 +85,7 @@ impl Outside {
             url: String::new(),
             labels: job.labels.clone(),
             runner: match fact {
+                JobFact::Completed(_) if self.script.nameless.contains(&job.number) => None,
                 JobFact::InProgress | JobFact::Completed(_) => job.runner.clone(),
                 JobFact::Waiting | JobFact::Queued => None,
             },

@@ -115,9 +115,10 @@ impl Outside {
             return Sighting::Unknown(why);
         }
         let Some(job) = self.hub.jobs.get(&number) else { return Sighting::Absent };
+        let nameless = job.is_over() && self.script.nameless.contains(&number);
         let reading = JobReading {
             fact: job.fact(),
-            runner: job.runner.clone().filter(|_| job.fact().rank() >= 2),
+            runner: job.runner.clone().filter(|_| job.fact().rank() >= 2 && !nameless),
             run_over: job.dead_run || job.is_over(),
         };
         let lied = job.lied;

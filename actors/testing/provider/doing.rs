@@ -24,6 +24,7 @@ struct Answer {
 #[async_trait]
 impl Provider for SimProvider {
     async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
+        self.swallow().await;
         let machine = order.name.clone();
         let index = self.index;
         let answer = self.shared.call(|outside| outside.create(index, &order)).await;
@@ -41,9 +42,10 @@ impl Provider for SimProvider {
     }
 
     async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError> {
+        self.swallow().await;
         let index = self.index;
-        let (wait, answer) =
-            self.shared.call(|outside| outside.delete(index, machine, grace)).await;
+        let answered = self.shared.call(|outside| outside.delete(index, machine, grace)).await;
+        let Some((wait, answer)) = answered else { return std::future::pending().await };
         pause(wait).await;
         self.shared.call(|_| ()).await;
         answer
@@ -204,20 +206,34 @@ impl Outside {
         self.yard.machines.get(&number).map(|machine| machine.view(false))
     }
 
+    /// Deletes a machine; returns nothing where no answer ever comes.
     fn delete(
         &mut self,
         provider: usize,
         target: &MachineRef,
         grace: Grace,
-    ) -> (u64, Result<Deletion, ProviderError>) {
+    ) -> Option<(u64, Result<Deletion, ProviderError>)> {
         let wait = self.provider_wait();
-        let later = |why: &str| ProviderError::Later { after: None, why: why.into() };
         let hand = self.observe_delete(provider, target);
         let found =
             self.find(provider, target).map(|machine| (machine.number, machine.delete_lies));
         let Some((number, lies)) = found else {
-            return (wait, Ok(Deletion::NotFound));
+            return Some((wait, Ok(Deletion::NotFound)));
         };
+        match self.script.resisting.get(&target.name).copied() {
+            Some(how) => self.resist(number, hand, how).map(|deletion| (wait, Ok(deletion))),
+            None => Some(self.delete_found(number, lies, hand, (wait, grace))),
+        }
+    }
+
+    fn delete_found(
+        &mut self,
+        number: u64,
+        lies: u8,
+        hand: Hand,
+        (wait, grace): (u64, Grace),
+    ) -> (u64, Result<Deletion, ProviderError>) {
+        let later = |why: &str| ProviderError::Later { after: None, why: why.into() };
         match self.delete_plan(lies) {
             DeletePlan::Fails => return (wait, Err(later("503"))),
             DeletePlan::Lies => {
@@ -255,6 +271,13 @@ impl Outside {
     }
 
     fn begin_departure(&mut self, number: u64, hand: Hand, linger: u64, grace: Grace) {
+        self.begin_leaving(number, hand);
+        let linger = if grace == Grace::Zero { 0 } else { linger };
+        self.later(linger, Happening::Depart(number));
+    }
+
+    /// Ends what lives in a machine and marks it as leaving.
+    pub(super) fn begin_leaving(&mut self, number: u64, hand: Hand) {
         let over = self.is_over(number);
         self.cut_off(number, hand);
         if let Some(machine) = self.yard.machines.get_mut(&number) {
@@ -263,9 +286,7 @@ impl Outside {
                 machine.stage = Stage::Hollow;
             }
         }
-        let linger = if grace == Grace::Zero { 0 } else { linger };
         self.tell(number);
-        self.later(linger, Happening::Depart(number));
     }
 
     fn observe_delete(&mut self, provider: usize, target: &MachineRef) -> Hand {

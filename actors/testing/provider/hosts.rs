@@ -35,6 +35,24 @@ impl Outside {
         }
     }
 
+    /// Takes a host away for good: what ran there is dead, and the provider will never know.
+    pub(in crate::testing) fn take_host(&mut self, host: &HostName) {
+        self.note("host taken", host.as_str(), 0);
+        let on_it: Vec<u64> = self
+            .yard
+            .existing()
+            .filter(|machine| machine.host == *host)
+            .map(|machine| machine.number)
+            .collect();
+        for number in on_it {
+            if let Some(machine) = self.yard.machines.get_mut(&number) {
+                machine.doubt = true;
+            }
+            self.die(number, Death::NodeLost);
+            self.tell(number);
+        }
+    }
+
     /// Lets a lost machine show its end, or nothing any more.
     pub(in crate::testing) fn surface(&mut self, number: u64) {
         if self.dice.hits(5_000) {
@@ -90,6 +108,17 @@ impl Outside {
         self.later(wait, Happening::ExternalDeparture(number));
     }
 
+    /// Ends a machine in the very moment somebody else deletes it; it stays there, over and
+    /// leaving, until we delete it too.
+    pub(in crate::testing) fn end_leaving(&mut self, name: &MachineName, death: Death) {
+        let Some(number) = self.yard.anywhere(name).map(|machine| machine.number) else { return };
+        if let Some(machine) = self.yard.machines.get_mut(&number) {
+            machine.leaving = true;
+        }
+        self.note("deleted by others", name.as_str(), 0);
+        self.die(number, death);
+    }
+
     /// Ends the grace of somebody else's deletion.
     pub(in crate::testing) fn external_departure(&mut self, number: u64) {
         self.die(number, Death::Terminated);
@@ -104,7 +133,9 @@ impl Outside {
             .machines
             .get(&number)
             .is_some_and(|machine| self.yard.sinks.contains_key(&machine.provider));
-        if !watched || self.dice.hits(self.faults.provider.watch_lost) {
+        let swallowed =
+            self.yard.machines.get(&number).is_some_and(|it| self.swallows(it.provider));
+        if !watched || swallowed || self.dice.hits(self.faults.provider.watch_lost) {
             return;
         }
         let wait = self.watch_wait();
@@ -113,6 +144,7 @@ impl Outside {
 
     pub(super) fn tell_missing(&mut self, provider: usize, machine: MachineName) {
         if !self.yard.sinks.contains_key(&provider)
+            || self.swallows(provider)
             || self.dice.hits(self.faults.provider.watch_lost)
         {
             return;

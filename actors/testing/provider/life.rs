@@ -27,6 +27,9 @@ impl Outside {
         if let Fate::Dies(wait, death) = fate {
             self.later(wait, Happening::Die(number, death));
         }
+        if let Fate::StuckAs(word) = fate {
+            return self.stuck_as(number, Some(word));
+        }
         if fate == Fate::NeverBoots || self.strikes(self.faults.machine.never_boots, "never boots")
         {
             self.never_boots(number, kind);
@@ -52,13 +55,18 @@ impl Outside {
             Kind::Witness | Kind::Blind => &[None],
         };
         let word = self.dice.pick(words).copied().flatten();
-        if let Some(machine) = self.yard.machines.get_mut(&number) {
-            machine.stuck = word;
-        }
+        self.stuck_as(number, word);
         // Some runtimes give up on an image instead of trying for ever.
         if word == Some("ImagePullBackOff") && self.dice.hits(3_000) {
             let wait = self.dice.between(10_000, 120_000);
             self.later(wait, Happening::Die(number, Death::ImagePull));
+        }
+    }
+
+    /// Leaves a machine where it is, for this reason.
+    fn stuck_as(&mut self, number: u64, word: Option<&'static str>) {
+        if let Some(machine) = self.yard.machines.get_mut(&number) {
+            machine.stuck = word;
         }
     }
 
@@ -158,8 +166,10 @@ impl Outside {
             Fate::Good
             | Fate::NeverBoots
             | Fate::NeverConnects
+            | Fate::StuckAs(_)
             | Fate::Dies(..)
-            | Fate::Ends(_) => None,
+            | Fate::Ends(_)
+            | Fate::EndsAfter(..) => None,
         };
         let dies = scripted.or_else(|| {
             self.strikes(self.faults.machine.dies_busy, "dies working").then(|| {
@@ -185,7 +195,17 @@ impl Outside {
     pub(in crate::testing) fn leave_after_work(&mut self, number: u64) {
         let Some(machine) = self.yard.machines.get(&number) else { return };
         let kind = machine.kind;
-        let death = if let Fate::Ends(death) = machine.fate {
+        let (death, scripted) = match machine.fate {
+            Fate::Ends(death) => (Some(death), None),
+            Fate::EndsAfter(wait, death) => (Some(death), Some(wait)),
+            Fate::Good
+            | Fate::NeverBoots
+            | Fate::NeverConnects
+            | Fate::StuckAs(_)
+            | Fate::Dies(..)
+            | Fate::DiesWorking(..) => (None, None),
+        };
+        let death = if let Some(death) = death {
             death
         } else if self.strikes(self.faults.machine.hangs, "hangs after work") {
             Death::Hung
@@ -194,7 +214,7 @@ impl Outside {
         } else {
             Death::Clean
         };
-        let wait = self.dice.skewed(200, 15_000);
+        let wait = scripted.unwrap_or_else(|| self.dice.skewed(200, 15_000));
         self.later(wait, Happening::Die(number, death));
         self.tell(number);
     }
@@ -220,6 +240,7 @@ impl Outside {
             Death::Hung => return,
             Death::Vanished
             | Death::Clean
+            | Death::BareZero
             | Death::RunnerError
             | Death::Outdated
             | Death::Aborted
@@ -228,6 +249,8 @@ impl Outside {
             | Death::Invented
             | Death::Crashed
             | Death::Terminated
+            | Death::Signalled
+            | Death::HostFailed
             | Death::Evicted
             | Death::Preempted
             | Death::Deadline

@@ -25,6 +25,7 @@ impl Inventory for SimProvider {
     }
 
     async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
+        self.swallow().await;
         let slow = self.shared.call(Outside::remains_wait).await;
         pause(slow).await;
         let index = self.index;
@@ -39,6 +40,7 @@ impl Inventory for SimProvider {
 impl SimProvider {
     /// Looks once, somewhere between the question and the answer.
     async fn look<R: Send>(&self, see: impl FnOnce(&mut Outside, usize) -> R + Send) -> R {
+        self.swallow().await;
         let (before, after) = self
             .shared
             .call(|outside| {
@@ -144,7 +146,8 @@ impl Outside {
         let tail = if machine.doubt {
             Tail::Unavailable("the host does not answer".into())
         } else if want_tail {
-            Tail::Captured("√ Connected to GitHub".into())
+            let log = self.script.logs.get(&target.name).cloned();
+            Tail::Captured(log.unwrap_or_else(|| "√ Connected to GitHub".into()))
         } else {
             Tail::NotNeeded
         };

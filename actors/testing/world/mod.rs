@@ -16,6 +16,7 @@ mod daemon;
 mod deeds;
 mod end;
 mod happen;
+mod harm;
 mod news;
 mod plan;
 mod stage;
