@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ostler_actors::fleet::{ToFleet, Victim};
-use ostler_actors::model::{InstanceId, PoolId, PoolSpec, State};
+use ostler_actors::model::{Event, InstanceId, PoolId, PoolSpec, State, What};
 use ostler_actors::testing::{Plan, Seen, Watched, pool};
 
 use super::counts::{all_over, expect_served_once, in_state, runs, seen, told};
@@ -154,6 +154,9 @@ fn instance_that_panics_again_and_again_is_not_given_up() {
             panics(world, Victim::Instance(id.clone())).await;
         }
         world.run_for(30 * SECOND).await;
+        let told = world.timeline(&id);
+        let respawned = |event: &Event| matches!(event.what, What::Respawned { panicked: true });
+        assert!(told.iter().any(respawned), "its timeline tells of the new owners: {told:?}");
         goes_on(world, &jobs).await;
     });
 }
