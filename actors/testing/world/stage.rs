@@ -33,6 +33,11 @@ impl World {
         outside.cancel_job(job);
     }
 
+    /// Lets a queued job be over, run by a runner that is not ours.
+    pub fn run_elsewhere(&self, job: u64) {
+        self.outside().run_by_stranger(job);
+    }
+
     /// Lets the forge assign nothing but what is paired.
     pub fn hold_assignments(&self) {
         self.outside().script.hands_off = true;

@@ -1,13 +1,12 @@
 //! Whose job is over, and whether anything still works there.
 
 use ostler_actors::fleet::ToFleet;
-use ostler_actors::model::{PoolSpec, State, What};
-use ostler_actors::ports::Deregistered;
-use ostler_actors::testing::{HookKind, Plan, Watched, pool};
+use ostler_actors::model::{State, What};
+use ostler_actors::testing::{HookKind, Watched};
 
 use super::super::story::Tell as _;
 use super::super::{MINUTE, SECOND, story};
-use super::{Retell as _, one_ready, one_ready_world};
+use super::{Retell as _, one_ready_world};
 
 #[test]
 fn c7_runner_of_a_job_cancelled_before_pickup_may_take_another() {
@@ -54,39 +53,32 @@ fn one_lying_read() {
     });
 }
 
-/// A is offered to `linux` and runs on the other; B runs there instead, and nobody says so.
+/// The offered job runs on a runner that is not ours; another runs here, and nobody says so.
 fn completion_of_the_offered_job() {
-    let other = PoolSpec { min_idle: 1, ..pool("other", "witness", 1) };
-    let labels = ["self-hosted", "linux", "other"].into_iter().collect();
-    let plan = Plan::quiet(vec![one_ready("split"), PoolSpec { labels, ..other }]);
-    story(plan, async |world| {
-        world.hold_assignments();
-        let ready = |world: &Watched| {
-            let rows = world.rows();
-            rows.len() == 2 && rows.iter().all(|row| row.state == State::Idle)
-        };
-        world.wait_for("two idle runners", 5 * MINUTE, ready).await;
-        let of = |world: &Watched, pool: &str| {
-            world.rows().into_iter().find(|row| row.pool.as_str() == pool).expect("its instance")
-        };
-        let (here, there) = (of(world, "linux"), of(world, "other"));
+    story(one_ready_world("split"), async |world| {
+        let row = world.an_idle_runner().await;
         let offered = world.queue(&["linux"], 3 * MINUTE);
-        world.until(&here.id, State::Reserved, MINUTE).await;
-        let holds = world.row(&here.id).and_then(|row| row.offer).map(|offer| offer.job.number);
+        world
+            .wait_for("a listening runner", 2 * MINUTE, |world| {
+                let runner = world.row(&row.id).map(|row| row.runner_name(1)).expect("its row");
+                let outside = world.outside();
+                outside.hub.runner_named(&runner).is_some_and(|runner| runner.online)
+            })
+            .await;
+        let holds = world.row(&row.id).and_then(|row| row.offer).map(|offer| offer.job.number);
         assert_eq!(holds, Some(offered));
-        world.lose_hooks(HookKind::InProgress, 100);
-        world.darken_forge(15 * MINUTE);
-        world.pair(offered, &there.machine);
-        let job = world.assign(&here.machine, 30 * MINUTE, SECOND).await;
-        let runner = world.row(&here.id).map(|row| row.runner_name(1)).expect("its runner");
+        world.keep_in_the_dark(15 * MINUTE);
+        let job = world.assign(&row.machine, 30 * MINUTE, SECOND).await;
+        let runner = row.runner_name(1);
         world.be_nasty(&runner);
-        world.until(&here.id, State::Busy, MINUTE).await;
-        world.is_served(offered, 10 * MINUTE).await;
-        assert_eq!(world.began_on(offered).as_ref(), Some(&there.machine));
+        world.run_elsewhere(offered);
         world.run_for(5 * MINUTE).await;
-        assert!(!world.is_over(job), "the other still runs here");
-        assert_eq!(world.row(&here.id).and_then(|row| row.job_over), None, "nothing is over here");
+        let known =
+            world.outside().shelf.jobs().any(|it| it.id.number == offered && it.fact.is_over());
+        assert!(known && !world.is_over(job), "the offered one is over, the other runs here");
+        assert_eq!(world.row(&row.id).and_then(|row| row.job_over), None, "nothing is over here");
+        assert_eq!(world.removals(&runner), [], "so nobody asked for its removal");
         world.is_served(job, 40 * MINUTE).await;
-        assert!(!world.removals(&runner).contains(&(Some(job), Deregistered::Removed)));
+        assert_eq!(world.began_on(job).as_ref(), Some(&row.machine));
     });
 }
