@@ -36,6 +36,8 @@ pub struct Script {
     pub hidden_machines: BTreeSet<MachineName>,
     /// Jobs that the next read does not find.
     pub hidden_jobs: BTreeSet<u64>,
+    /// How late the next answer about a job is, in milliseconds; what it says is seen before.
+    pub late_readings: BTreeMap<u64, u64>,
     /// Until when every machine listing is empty and calls itself complete.
     pub empty_lists_until: Moment,
     /// Until when the witness of a machine is silent.

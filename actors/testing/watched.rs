@@ -28,7 +28,8 @@ pub struct Watched {
 impl Watched {
     /// Makes a world and starts the real fleet in it; needs a runtime with paused time.
     pub fn new(plan: Plan) -> Self {
-        let checker = Rc::new(RefCell::new(Checker::new(&plan.pools)));
+        let checker =
+            Rc::new(RefCell::new(Checker::new(&plan.pools, plan.settings.requeue.orphan_after)));
         let world = World::new(plan, start_fleet).watched_by(Eyes(Rc::clone(&checker)));
         Self { world, checker }
     }

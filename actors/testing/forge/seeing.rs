@@ -42,7 +42,11 @@ impl Roster for SimForge {
     }
 
     async fn job(&self, job: &JobId, _: &Place, _: u64) -> Sighting<JobReading> {
-        self.look(|outside| outside.read_job(job.number)).await
+        let seen = self.look(|outside| outside.read_job(job.number)).await;
+        let late = self.0.call(|outside| outside.script.late_readings.remove(&job.number)).await;
+        pause(late.unwrap_or_default()).await;
+        self.0.call(|_| ()).await;
+        seen
     }
 
     async fn work_of(&self, _: &Scope, who: &RunnerRef) -> Sighting<JobId> {

@@ -107,6 +107,11 @@ impl World {
         self.outside().script.hidden_jobs.insert(job);
     }
 
+    /// Lets the next answer about a job come so late, and say what was true before.
+    pub fn answer_late(&self, job: u64, wait: Duration) {
+        self.outside().script.late_readings.insert(job, millis(wait));
+    }
+
     /// Lets every machine listing be empty, and call itself complete, for so long.
     pub fn empty_listings_for(&self, time: Duration) {
         let mut outside = self.outside();
