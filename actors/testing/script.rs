@@ -93,6 +93,8 @@ pub enum MintPlan {
     Lost,
     /// Neither made nor answered.
     Vain,
+    /// Made, its answer lost on the way, and repeated there: the name is taken.
+    Taken,
     /// Put off.
     Later,
     /// Refused.

@@ -3,6 +3,7 @@
 //! The corpus (`corpus.txt`, seeds that once failed) goes first, then the first seeds there are.
 //! `OSTLER_SEEDS` says how many; `make sim SEEDS=…` runs them by the thousand.
 
+mod faults;
 mod mutants;
 mod replay;
 

@@ -60,7 +60,7 @@ fn hunt(mutant: Mutant) -> Hunt {
 }
 
 /// Draws a small world in a chosen weather.
-fn small(weather: Weather, seed: u64) -> Plan {
+pub(super) fn small(weather: Weather, seed: u64) -> Plan {
     let mut plan = Plan::random(seed, JOBS);
     let blind = plan.pools.iter().any(|pool| pool.provider.as_str() == "blind");
     plan.weather = weather;

@@ -103,7 +103,7 @@ impl Outside {
             .machines
             .get(&number)
             .is_some_and(|machine| self.yard.sinks.contains_key(&machine.provider));
-        if !watched || self.dice.hits(self.faults.provider.watch_lost) {
+        if !watched || self.strikes(self.faults.provider.watch_lost, "change not told") {
             return;
         }
         let wait = self.watch_wait();
@@ -112,7 +112,7 @@ impl Outside {
 
     pub(super) fn tell_missing(&mut self, provider: usize, machine: MachineName) {
         if !self.yard.sinks.contains_key(&provider)
-            || self.dice.hits(self.faults.provider.watch_lost)
+            || self.strikes(self.faults.provider.watch_lost, "change not told")
         {
             return;
         }
@@ -121,7 +121,7 @@ impl Outside {
     }
 
     fn watch_wait(&mut self) -> u64 {
-        let late = self.dice.hits(self.faults.provider.watch_late);
+        let late = self.strikes(self.faults.provider.watch_late, "change told late");
         if late { self.dice.between(5_000, 120_000) } else { self.dice.below(100) }
     }
 
