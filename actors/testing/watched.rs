@@ -128,7 +128,7 @@ fn ended_unheard(outside: &Outside) -> bool {
 }
 
 /// Starts the real fleet on a world's ports.
-fn start_fleet(ports: SimPorts) -> Inlet<ToFleet> {
+pub fn start_fleet(ports: SimPorts) -> Inlet<ToFleet> {
     let office = Office::default();
     let fleet = fleet::Ports {
         base: ports.base,

@@ -122,11 +122,10 @@ impl Retell for Watched {
     }
 
     fn removals(&self, runner: &RunnerName) -> Vec<(Option<u64>, Deregistered)> {
-        let removal = |what: &Seen| match what {
-            Seen::Deregister { name: Some(name), working, assigned, answer } if name == runner => {
-                answer.map(|answer| (working.or(*assigned), answer))
-            }
-            _ => None,
+        let removal = |what: &Seen| {
+            let Seen::Deregister { name, working, assigned, answer } = what else { return None };
+            let meant = name.as_ref() == Some(runner);
+            answer.filter(|_| meant).map(|answer| (working.or(*assigned), answer))
         };
         self.history().iter().filter_map(|seen| removal(&seen.what)).collect()
     }
@@ -138,11 +137,9 @@ impl Retell for Watched {
     }
 
     fn began_on(&self, job: u64) -> Option<MachineName> {
-        self.history().iter().find_map(|seen| match &seen.what {
-            Seen::JobStarted { job: number, machine, .. } if *number == job => {
-                Some(machine.clone())
-            }
-            _ => None,
+        self.history().iter().find_map(|seen| {
+            let Seen::JobStarted { job: number, machine, .. } = &seen.what else { return None };
+            (*number == job).then(|| machine.clone())
         })
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Stage;
 use crate::model::{HostName, MachineName, PoolSpec, Stamp};
-use crate::ports::CreateOrder;
+use crate::ports::{CreateOrder, Jit};
 use crate::testing::happening::Happening;
 use crate::testing::outside::Outside;
 use crate::testing::script::Death;
@@ -65,16 +65,28 @@ impl Outside {
 
     /// Puts a machine there that no create call made: an orphan, or somebody else's.
     pub fn plant(&mut self, pool: &Arc<PoolSpec>, name: &str, stamp: Stamp) {
-        let Some(provider) = self.yard.index_of(&pool.provider) else { return };
+        self.plant_with(pool, name, stamp, None);
+    }
+
+    /// Puts a machine there with the JIT config it was made with; returns its number.
+    pub(in crate::testing) fn plant_with(
+        &mut self,
+        pool: &Arc<PoolSpec>,
+        name: &str,
+        stamp: Stamp,
+        jit: Option<Jit>,
+    ) -> Option<u64> {
+        let provider = self.yard.index_of(&pool.provider)?;
         let order = CreateOrder {
             name: MachineName::new(name),
             stamp,
             machine: pool.machine.clone(),
             pool: Arc::clone(pool),
-            jit: None,
+            jit,
         };
         let number = self.order_machine(provider, &order, 0);
         self.appear(number);
+        Some(number)
     }
 
     /// Lets somebody else delete a machine.

@@ -157,7 +157,10 @@ impl Shelf {
     }
 
     /// Saves an instance's row; says what was seen.
-    pub(super) fn save_instance(&mut self, save: InstanceSave) -> Result<Option<Seen>, SaveError> {
+    pub(in crate::testing) fn save_instance(
+        &mut self,
+        save: InstanceSave,
+    ) -> Result<Option<Seen>, SaveError> {
         self.saves += 1;
         if save.epoch != self.epoch {
             return Err(SaveError::Fenced(save.epoch));

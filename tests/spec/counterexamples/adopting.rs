@@ -14,10 +14,9 @@ async fn an_orphan(world: &mut Watched, name: &str) -> MachineView {
     world.plant_orphan(0, name);
     let index = world.outside().yard.index_of(&"witness".into()).expect("the provider");
     let provider = SimProvider::new(world.shared().clone(), index);
-    match provider.list().await {
-        Observation::Complete(mut views) if views.len() == 1 => views.remove(0),
-        other => panic!("one machine: {other:?}"),
-    }
+    let Observation::Complete(mut views) = provider.list().await else { unreachable!("no faults") };
+    assert_eq!(views.len(), 1, "one machine: {views:?}");
+    views.remove(0)
 }
 
 fn owners(world: &Watched, machine: &MachineName) -> usize {

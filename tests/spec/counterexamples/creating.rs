@@ -3,7 +3,7 @@
 use ostler_actors::fleet::{ToFleet, Victim};
 use ostler_actors::model::{State, What};
 use ostler_actors::ports::Deregistered;
-use ostler_actors::testing::{CreatePlan, Plan, Seen, Watched, pool};
+use ostler_actors::testing::{CreatePlan, Machine, Plan, Seen, Watched, pool};
 
 use super::super::story::Tell as _;
 use super::super::{MINUTE, SECOND, story};
@@ -45,7 +45,7 @@ fn c3_machine_that_appears_after_an_unanswered_create_is_not_killed_at_work() {
         world.until(&row.id, State::Deleted, 20 * MINUTE).await;
         world
             .wait_for("the late machine", 30 * MINUTE, |world| {
-                world.outside().yard.anywhere(&row.machine).is_some_and(|machine| machine.exists())
+                world.outside().yard.anywhere(&row.machine).is_some_and(Machine::exists)
             })
             .await;
         world.is_served(job, 10 * MINUTE).await;
