@@ -150,6 +150,15 @@ impl World {
         }
     }
 
+    /// Lets a machine that does not boot come up after all, now.
+    pub fn boot(&self, machine: &MachineName) {
+        let mut outside = self.outside();
+        let number = outside.yard.anywhere(machine).map(|machine| machine.number);
+        if let Some(number) = number {
+            outside.up(number);
+        }
+    }
+
     /// Loses the host of a machine, with everything on it.
     pub fn lose_host_of(&self, machine: &MachineName) {
         let mut outside = self.outside();

@@ -1,12 +1,12 @@
 //! The watch before a deletion: who says that a machine is free, and when they say it.
 
-use ostler_actors::model::{State, WarrantKind};
+use ostler_actors::model::{Binding, PoolSpec, Registration, State, WarrantKind};
 use ostler_actors::ports::Deregistered;
-use ostler_actors::testing::{Death, Fate, HookKind};
+use ostler_actors::testing::{Death, Fate, HookKind, Plan, Watched};
 
 use super::super::story::Tell as _;
 use super::super::{MINUTE, SECOND, story};
-use super::{Retell as _, one_ready_world};
+use super::{ALWAYS, Retell as _, one_ready, one_ready_world};
 
 #[test]
 fn c2_lying_422_does_not_hold_a_slot_for_ever() {
@@ -35,6 +35,29 @@ fn c2_lying_422_does_not_hold_a_slot_for_ever() {
         world.is_served(job, 5 * MINUTE).await;
         assert_eq!(world.row(&row.id).and_then(|row| row.executing), None, "nobody named it");
         world.until(&row.id, State::Deleted, 30 * MINUTE).await;
+    });
+}
+
+#[test]
+fn runner_that_starts_during_its_post_mortem_is_not_said_never_to_have_begun() {
+    let spec = PoolSpec { binding: Binding::Early, ..one_ready("split") };
+    story(Plan::quiet(vec![spec]), async |world| {
+        world.next_machine(Fate::NeverBoots);
+        world.outside().faults.provider.remains_slow = ALWAYS;
+        let row = world.an_instance().await;
+        world.until(&row.id, State::Retiring, 10 * MINUTE).await;
+        let gone = |world: &Watched| {
+            world.row(&row.id).is_some_and(|row| row.registration == Registration::Gone)
+        };
+        world.wait_for("its removal", MINUTE, gone).await;
+        // Held, looked at, and its remains are being gathered.
+        world.run_for(93 * SECOND).await;
+        assert_eq!(world.row(&row.id).map(|row| row.state), Some(State::Retiring));
+        world.boot(&row.machine);
+        world.until(&row.id, State::Deleted, 5 * MINUTE).await;
+        let row = world.row(&row.id).expect("its row");
+        assert!(row.once_started, "its runner started");
+        assert_ne!(row.warrant.map(|warrant| warrant.kind), Some(WarrantKind::NeverBegan));
     });
 }
 
