@@ -15,6 +15,7 @@ pub mod contract;
 
 mod checks;
 mod clock;
+pub mod decide;
 mod dice;
 mod faults;
 mod forge;
@@ -42,7 +43,7 @@ pub use provider::{Kind, Machine, SimProvider, Stage, Yard};
 pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point, Resists, Script};
 pub use store::{Shelf, SimStore};
 pub use trace::Trace;
-pub use watched::Watched;
+pub use watched::{Watched, start_fleet};
 pub use world::{Daemon, Leftovers, Plan, SimPorts, Watcher, Workload, World, pool};
 
 #[cfg(test)]

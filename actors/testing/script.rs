@@ -130,6 +130,8 @@ pub enum MintPlan {
     Slow(u64),
     /// Neither made nor answered.
     Vain,
+    /// Made, its answer lost on the way, and repeated there: the name is taken.
+    Taken,
     /// Put off.
     Later,
     /// Refused.

@@ -4,6 +4,7 @@
 //! leftovers run in all of them. The names `f01_…`, `c1_…`, `p1_…`, `i03_…` are the rows of
 //! `tests/README.md`.
 
+mod counterexamples;
 mod counts;
 mod deaths;
 mod deletion;

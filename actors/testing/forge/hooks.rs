@@ -55,7 +55,7 @@ impl Outside {
         self.hub.last_delivery += 1;
         let id = DeliveryId::new(format!("d{}", self.hub.last_delivery));
         // A doubled delivery sometimes comes under its own old id.
-        if self.dice.hits(self.faults.forge.hook_doubled / 2) {
+        if self.strikes(self.faults.forge.hook_doubled / 2, "hook doubled under one id") {
             let twin = Delivery { id: id.clone(), notice: notice.clone() };
             let again = wait + self.dice.skewed(10, 600_000);
             self.later(again, Happening::Deliver(Box::new(twin)));

@@ -68,14 +68,18 @@ impl Outside {
         }
         let now = self.now();
         let lags = self.strikes(self.faults.forge.list_lags, "runner listing lags");
-        let mut views = Vec::new();
+        let (mut views, mut stale_ones) = (Vec::new(), 0);
         for runner in self.hub.runners.values() {
             let young = lags && runner.made_at + LAG > now;
             if runner.registered && runner.scope == *scope && !young {
                 let stale = self.dice.hits(self.faults.forge.runner_stale);
                 let view = runner.view();
+                stale_ones += u64::from(stale);
                 views.push(if stale { distort(view, self.dice.word()) } else { view });
             }
+        }
+        if stale_ones > 0 {
+            self.count("stale runner listed");
         }
         if lags {
             let gone = self.hub.removed.iter().filter(|(at, of, _)| at + LAG > now && of == scope);

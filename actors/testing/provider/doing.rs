@@ -310,6 +310,7 @@ impl Outside {
             instance: row.map(|row| row.id.clone()),
             state: row.map(|row| row.state),
             warrant,
+            forced: row.is_some_and(|row| self.forced.contains(&row.id)),
             has_exit_record: row.is_some_and(|row| self.shelf.has_exit(&row.id)),
             since: row.map(|row| row.since),
         };

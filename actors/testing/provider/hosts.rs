@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Stage;
 use crate::model::{HostName, MachineName, PoolSpec, Stamp};
-use crate::ports::CreateOrder;
+use crate::ports::{CreateOrder, Jit};
 use crate::testing::happening::Happening;
 use crate::testing::outside::Outside;
 use crate::testing::script::Death;
@@ -83,17 +83,29 @@ impl Outside {
 
     /// Puts a machine there that no create call made: an orphan, or somebody else's.
     pub fn plant(&mut self, pool: &Arc<PoolSpec>, name: &str, stamp: Stamp) {
-        let Some(provider) = self.yard.index_of(&pool.provider) else { return };
+        self.plant_with(pool, name, stamp, None);
+    }
+
+    /// Puts a machine there with the JIT config it was made with; returns its number.
+    pub(in crate::testing) fn plant_with(
+        &mut self,
+        pool: &Arc<PoolSpec>,
+        name: &str,
+        stamp: Stamp,
+        jit: Option<Jit>,
+    ) -> Option<u64> {
+        let provider = self.yard.index_of(&pool.provider)?;
         let order = CreateOrder {
             name: MachineName::new(name),
             stamp,
             machine: pool.machine.clone(),
             pool: Arc::clone(pool),
             avoid: Vec::new(),
-            jit: None,
+            jit,
         };
         let number = self.order_machine(provider, &order, 0);
         self.appear(number);
+        Some(number)
     }
 
     /// Lets somebody else delete a machine.
@@ -135,7 +147,8 @@ impl Outside {
             .is_some_and(|machine| self.yard.sinks.contains_key(&machine.provider));
         let swallowed =
             self.yard.machines.get(&number).is_some_and(|it| self.swallows(it.provider));
-        if !watched || swallowed || self.dice.hits(self.faults.provider.watch_lost) {
+        let lost = self.faults.provider.watch_lost;
+        if !watched || swallowed || self.strikes(lost, "change not told") {
             return;
         }
         let wait = self.watch_wait();
@@ -145,7 +158,7 @@ impl Outside {
     pub(super) fn tell_missing(&mut self, provider: usize, machine: MachineName) {
         if !self.yard.sinks.contains_key(&provider)
             || self.swallows(provider)
-            || self.dice.hits(self.faults.provider.watch_lost)
+            || self.strikes(self.faults.provider.watch_lost, "change not told")
         {
             return;
         }
@@ -154,7 +167,7 @@ impl Outside {
     }
 
     fn watch_wait(&mut self) -> u64 {
-        let late = self.dice.hits(self.faults.provider.watch_late);
+        let late = self.strikes(self.faults.provider.watch_late, "change told late");
         if late { self.dice.between(5_000, 120_000) } else { self.dice.below(100) }
     }
 

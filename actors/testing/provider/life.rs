@@ -42,7 +42,7 @@ impl Outside {
             let wait = self.dice.between(100, 30_000);
             self.later(wait, Happening::Die(number, death));
         }
-        let slow = self.dice.hits(self.faults.machine.slow_boot);
+        let slow = self.strikes(self.faults.machine.slow_boot, "slow boot");
         let wait =
             if slow { self.dice.between(60_000, 600_000) } else { self.dice.skewed(500, 30_000) };
         self.later(wait, Happening::Up(number));
@@ -234,6 +234,7 @@ impl Outside {
         if !machine.is_alive() {
             return;
         }
+        *self.yard.deaths.entry(death).or_default() += 1;
         let booting = machine.stage == Stage::Booting;
         machine.stage = match death {
             Death::Hung if !booting => Stage::Hollow,

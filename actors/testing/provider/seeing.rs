@@ -69,10 +69,12 @@ impl Outside {
             return Observation::Complete(Vec::new());
         }
         let lags = self.strikes(self.faults.provider.list_lags, "machine listing lags");
+        let partial = self.strikes(self.faults.provider.list_partial, "machine listing partial");
         let mut views = Vec::new();
         for machine in self.yard.machines.values().filter(|it| it.provider == provider) {
             let young = lags && machine.since + LAG > now;
-            if machine.exists() && !young {
+            let left_out = partial && self.dice.hits(3_000);
+            if machine.exists() && !young && !left_out {
                 let silent = self.dice.hits(self.faults.provider.witness_silent)
                     || is_silenced(&self.script, machine, now);
                 views.push(machine.view(silent));
@@ -111,7 +113,7 @@ impl Outside {
     /// Returns a machine as a direct look shows it.
     pub(in crate::testing) fn show(&mut self, number: u64) -> Option<MachineView> {
         let now = self.now();
-        let silent = self.dice.hits(self.faults.provider.witness_silent);
+        let silent = self.strikes(self.faults.provider.witness_silent, "witness silent");
         let machine = self.yard.machines.get(&number)?;
         Some(machine.view(silent || is_silenced(&self.script, machine, now)))
     }
@@ -170,7 +172,7 @@ impl Outside {
 
     /// Returns how long a call of a provider takes.
     pub(super) fn provider_wait(&mut self) -> u64 {
-        if self.dice.hits(self.faults.provider.slow) {
+        if self.strikes(self.faults.provider.slow, "provider is slow") {
             return self.dice.between(1_000, 25_000);
         }
         self.dice.skewed(1, 300)

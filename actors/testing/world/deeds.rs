@@ -109,6 +109,9 @@ impl World {
 
     /// Says something to the daemon, if it lives.
     pub fn say(&self, letter: ToFleet) {
+        if let ToFleet::Retire { instance, rank: WishRank::Force, .. } = &letter {
+            self.outside().forced.insert(instance.clone());
+        }
         if let Some(life) = &self.life {
             life.fleet.tell(letter).ok();
         }

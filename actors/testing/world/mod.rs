@@ -12,6 +12,7 @@
 //! in the middle of whatever they did; what was durable stays and a new daemon starts on it.
 
 mod arrivals;
+mod crowd;
 mod daemon;
 mod deeds;
 mod end;

@@ -49,6 +49,11 @@ impl World {
         }
     }
 
+    /// Lets a queued job be over, run by a runner that is not ours.
+    pub fn run_elsewhere(&self, job: u64) {
+        self.outside().run_by_stranger(job);
+    }
+
     /// Lets the forge assign nothing but what is paired.
     pub fn hold_assignments(&self) {
         self.outside().script.hands_off = true;
@@ -187,6 +192,11 @@ impl World {
         self.outside().script.hidden_jobs.insert(job);
     }
 
+    /// Lets the next answer about a job come so late, and say what was true before.
+    pub fn answer_late(&self, job: u64, wait: Duration) {
+        self.outside().script.late_readings.insert(job, millis(wait));
+    }
+
     /// Lets every machine listing be empty, and call itself complete, for so long.
     pub fn empty_listings_for(&self, time: Duration) {
         let mut outside = self.outside();
@@ -222,6 +232,15 @@ impl World {
         let number = outside.yard.anywhere(machine).map(|machine| machine.number);
         if let Some(number) = number {
             outside.die(number, death);
+        }
+    }
+
+    /// Lets a machine that does not boot come up after all, now.
+    pub fn boot(&self, machine: &MachineName) {
+        let mut outside = self.outside();
+        let number = outside.yard.anywhere(machine).map(|machine| machine.number);
+        if let Some(number) = number {
+            outside.up(number);
         }
     }
 
