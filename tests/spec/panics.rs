@@ -111,9 +111,12 @@ fn panic_of_a_pool_is_survived() {
 #[test]
 fn panic_of_an_instance_is_survived_in_every_state() {
     let mut met = Vec::new();
-    for provider in ["split", "witness", "blind"] {
-        story(Plan::quiet(vec![pool("linux", provider, 2)]), async |world| {
-            let job = world.queue(&["linux"], 2 * MINUTE);
+    for (provider, kept_warm) in [("split", 0), ("witness", 0), ("blind", 0), ("witness", 1)] {
+        let mut spec = pool("linux", provider, 2);
+        spec.min_idle = kept_warm;
+        story(Plan::quiet(vec![spec]), async |world| {
+            let queue = |world: &Watched| world.queue(&["linux"], 2 * MINUTE);
+            let mut job = (kept_warm == 0).then(|| queue(world));
             world.wait_for("an instance", MINUTE, |world| !world.rows().is_empty()).await;
             let id = world.only().id;
             let mut last = None;
@@ -124,10 +127,13 @@ fn panic_of_an_instance_is_survived_in_every_state() {
                     let orphaned = panics(world, Victim::Instance(id.clone())).await;
                     let gone = world.row(&id).is_none_or(|row| row.state == State::Deleted);
                     assert!(orphaned > 0 || gone, "its owner in {} did not panic", row.state);
+                    if row.state == State::Idle && job.is_none() {
+                        job = Some(queue(world));
+                    }
                 }
                 world.run_for(Duration::from_millis(20)).await;
             }
-            expect_served_once(world, &[job]);
+            expect_served_once(world, &job.into_iter().collect::<Vec<_>>());
             assert_eq!(machines_made(world, &id), 1, "its machine was made once");
         });
     }

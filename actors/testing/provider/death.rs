@@ -60,6 +60,7 @@ impl Death {
                 Self::NodeLost,
                 Self::Wordless,
                 Self::Vanished,
+                Self::BareZero,
                 Self::Clean,
             ],
             Kind::Witness => &[
@@ -69,10 +70,17 @@ impl Death {
                 Self::GuestKilled,
                 Self::Crashed,
                 Self::Terminated,
+                Self::Signalled,
                 Self::Vanished,
                 Self::Clean,
             ],
-            Kind::Blind => &[Self::Wordless, Self::Unreported, Self::Vanished, Self::NodeLost],
+            Kind::Blind => &[
+                Self::Wordless,
+                Self::Unreported,
+                Self::HostFailed,
+                Self::Vanished,
+                Self::NodeLost,
+            ],
         };
         dice.pick(all).copied().unwrap_or(Self::RunnerError)
     }

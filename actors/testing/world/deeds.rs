@@ -69,8 +69,9 @@ impl World {
     /// Does what an operator does, if there is a daemon to do it to.
     pub(super) fn deed(&mut self, deed: Deed) {
         if self.life.is_none() {
+            // Operators try again when it is up, in the order in which they tried first.
             if !matches!(deed, Deed::Stop) {
-                self.outside().later(60_000, Happening::Operator(deed));
+                self.put_off.push(deed);
             }
             return;
         }
