@@ -36,6 +36,26 @@ pub enum Mutant {
     ReservedForever,
 }
 
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::ReaperDeletesDirectly,
+        Self::EntryRemovedEarly,
+        Self::DeletingSkippedAtStart,
+        Self::ListingProvesAbsence,
+        Self::CompletionByOfferedJob,
+        Self::NoGenerationCheck,
+        Self::RecordAfterDelete,
+        Self::MissingClaimKills,
+        Self::CreateRepeated,
+        Self::SlotFreedTwice,
+        Self::UnknownMeansIdle,
+        Self::OneAbsenceProves,
+        Self::JitBeforeAck,
+        Self::ReservedForever,
+    ];
+}
+
 #[cfg(feature = "testing")]
 mod chosen {
     use std::cell::Cell;

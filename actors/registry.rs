@@ -48,6 +48,8 @@ pub struct PoolView {
     pub states: BTreeMap<State, u32>,
     /// How many jobs wait for it.
     pub demand: u32,
+    /// When the oldest job was queued that it could serve and has not served.
+    pub oldest: Option<Timestamp>,
     /// How many instances it wants.
     pub want: u32,
     /// How many it may have.

@@ -38,8 +38,10 @@ use crate::supervise::{Leash, Letter, Obituary, inlet};
 pub(crate) enum Birth {
     /// A new wish.
     New(InstanceId),
-    /// A stored row: after a restart, or after its owner died.
+    /// A stored row, after a restart.
     Row(Box<Instance>),
+    /// A stored row whose owner died, and whether by a panic.
+    Revived(Box<Instance>, bool),
     /// A machine of ours that had no record.
     Adopted(InstanceId, Box<MachineView>),
 }
@@ -66,10 +68,11 @@ pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
     let context = Context::<InstanceActor>::new();
     let inlet: Inlet<ToInstance> = inlet(context.address());
     let now = links.base.clock.now();
-    let (row, stored) = match birth {
-        Birth::Row(row) => (*row, true),
-        Birth::New(id) => (super::birth::wished(id, &links.spec, now), false),
-        Birth::Adopted(id, view) => (super::birth::adopted(id, &view, &links.spec, now), false),
+    let (row, first) = match birth {
+        Birth::Row(row) => (*row, Some(Input::Start)),
+        Birth::Revived(row, panicked) => (*row, Some(Input::Revived { panicked })),
+        Birth::New(id) => (super::birth::wished(id, &links.spec, now), None),
+        Birth::Adopted(id, view) => (super::birth::adopted(id, &view, &links.spec, now), None),
     };
     let entry = links.base.registry.claim(row.id.clone(), inlet.clone())?;
     let id = row.id.clone();
@@ -83,7 +86,7 @@ pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
         entry: Some(entry),
         errands: Errands::default(),
         row: Arc::new(row),
-        stored,
+        first,
         notes,
         links,
         me: inlet.clone(),
@@ -107,7 +110,8 @@ struct InstanceActor {
     entry: Option<Entry>,
     errands: Errands,
     row: Arc<Instance>,
-    stored: bool,
+    /// What a stored row begins with; a new one is stored first.
+    first: Option<Input>,
     notes: Notes,
     links: Links,
     me: Inlet<ToInstance>,
@@ -124,14 +128,14 @@ impl Actor for InstanceActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        if self.stored {
-            if let Some(entry) = &self.entry {
-                entry.show(Arc::clone(&self.row));
-            }
-            self.turn(Input::Start, Respond::Nobody, ctx);
-        } else {
+        let Some(first) = self.first.take() else {
             self.insert(ctx);
+            return;
+        };
+        if let Some(entry) = &self.entry {
+            entry.show(Arc::clone(&self.row));
         }
+        self.turn(first, Respond::Nobody, ctx);
     }
 }
 

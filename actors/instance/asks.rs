@@ -31,8 +31,11 @@ impl From<&Retire> for Asked {
 impl Turn<'_> {
     /// Answers a wish that it go.
     pub(super) fn asked_to_go(&mut self, ask: Asked) -> Result<Consent, Refusal> {
-        let answer =
-            if ask.reason == Reason::Unlisted { self.asked_to_look() } else { self.consent(&ask) };
+        let answer = if ask.reason == Reason::Unlisted {
+            self.asked_to_look(ask.rank)
+        } else {
+            self.consent(&ask)
+        };
         if let Err(why) = answer {
             let ask = if ask.evidence.is_empty() {
                 format!("to go ({})", ask.reason)
@@ -77,11 +80,14 @@ impl Turn<'_> {
     }
 
     /// A listing does not name the machine: that proves nothing, so it looks for itself.
-    fn asked_to_look(&mut self) -> Result<Consent, Refusal> {
+    fn asked_to_look(&mut self, rank: WishRank) -> Result<Consent, Refusal> {
         match self.row.state {
             State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring => {
                 if mutants::is(Mutant::ListingProvesAbsence) {
                     self.machine_over(End::Gone { deleted_externally: false });
+                }
+                if rank == WishRank::Force && takes_findings_for_warrants() {
+                    self.close(WarrantKind::Idle, vec!["the reaper says so".into()]);
                 }
                 self.look_now();
                 Ok(Consent::Looking)
@@ -237,4 +243,10 @@ impl Turn<'_> {
         self.close(WarrantKind::Operator, vec![said]);
         true
     }
+}
+
+/// Returns whether the reaper's word is to be taken for a warrant, which is the mistake of two
+/// mutants: without this the owner itself would save what they mean to kill.
+fn takes_findings_for_warrants() -> bool {
+    mutants::is(Mutant::ReaperDeletesDirectly) || mutants::is(Mutant::MissingClaimKills)
 }

@@ -6,7 +6,7 @@ use crate::model::{
 };
 
 /// Returns the row of a new wish; nothing exists.
-pub(super) fn wished(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instance {
+pub(crate) fn wished(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instance {
     Instance {
         machine: MachineName::new(id.as_str()),
         id,

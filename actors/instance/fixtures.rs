@@ -171,6 +171,7 @@ pub(super) fn inputs() -> Vec<Named> {
     }
     vec![
         letter("start", || Input::Start),
+        letter("revived", || Input::Revived { panicked: true }),
         letter("wake", || Input::Wake),
         letter("permit start", || Input::Permit(Permit::Start)),
         letter("permit delete", || Input::Permit(Permit::Delete)),

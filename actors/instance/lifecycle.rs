@@ -78,6 +78,10 @@ impl Turn<'_> {
     fn drive_once(&mut self) {
         self.drive_forgotten();
         self.drive_forced();
+        if self.row.once_started {
+            // It began during its post-mortem: the watch that was held is judged anew.
+            self.notes.closing.take_if(|closing| closing.warrant.kind == WarrantKind::NeverBegan);
+        }
         if self.notes.closing.is_none() {
             self.drive_state();
         }

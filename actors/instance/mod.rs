@@ -42,6 +42,8 @@ mod lifecycle;
 mod messages;
 mod notes;
 mod registering;
+#[cfg(feature = "testing")]
+mod rehearsal;
 mod report;
 mod sightings;
 mod step;
@@ -54,7 +56,12 @@ mod walks;
 
 pub(crate) use actor::{Birth, Child, Links, start};
 pub use answer::{Answer, Token};
+#[cfg(feature = "testing")]
+pub(crate) use birth::wished;
 pub use explain::explain_instance;
 pub use kit::Kit;
 pub use lifecycle::is_stuck;
 pub use messages::{Consent, Dispatch, Permit, Retire, ToInstance};
+#[cfg(feature = "testing")]
+pub(crate) use rehearsal::rehearse;
+pub(crate) use report::is_unnamed;

@@ -34,8 +34,14 @@ pub(super) fn report(row: &Instance, notes: &Notes, outcome: Option<Outcome>) ->
         wants,
         looked: notes.looked,
         stuck: notes.stuck,
+        unnamed: is_unnamed(row),
         outcome,
     }
+}
+
+/// Returns whether the machine shows work that neither the forge nor an offer explains yet.
+pub(crate) fn is_unnamed(row: &Instance) -> bool {
+    row.state == State::Busy && row.executing.is_none() && row.offer.is_none()
 }
 
 /// Returns what this life says about its pool's health.

@@ -8,7 +8,7 @@ use super::turn::Turn;
 use super::{Answer, Consent, Dispatch, Permit, Token};
 use crate::model::{
     Event, ExitRecord, Generation, HeldOffer, Instance, JobId, JobOver, MachineView, OfferEnd,
-    PoolSpec, Refusal, RunnerView, State, Timestamp,
+    PoolSpec, Refusal, RunnerView, State, Timestamp, What,
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::Seal;
@@ -18,6 +18,11 @@ use crate::ports::Seal;
 pub(super) enum Input {
     /// The owner has just started.
     Start,
+    /// The owner has just started in the place of one that died.
+    Revived {
+        /// Whether by a panic.
+        panicked: bool,
+    },
     /// See [`super::ToInstance::Permit`].
     Permit(Permit),
     /// See [`super::ToInstance::Answered`].
@@ -106,6 +111,7 @@ impl Turn<'_> {
     fn take(&mut self, input: Input) -> Said {
         match input {
             Input::Start | Input::Wake => {}
+            Input::Revived { panicked } => self.tell(What::Respawned { panicked }),
             Input::Permit(Permit::Start) => self.notes.may_start = true,
             Input::Permit(Permit::Delete) => self.notes.may_delete = true,
             Input::Answered(token, answer) => self.take_answer(token, answer),

@@ -67,10 +67,14 @@ impl Ledger {
     pub(crate) fn demand(&self, id: &PoolId) -> Demand {
         let oldest = |line: Option<&Line>| line.and_then(Line::first).map(|(at, _)| *at);
         let (queued, blocked) = (self.index.queued.get(id), self.index.blocked.get(id));
+        let broken = |pool: &&Standing| pool.spec.id == *id && pool.accepts == Accepts::Broken;
+        // A job that waits for a place, or for the end of a drain, is withheld on purpose: its
+        // age is nobody's alarm. One that waits for a broken pool should be served and is not.
+        let failed = blocked.filter(|_| self.pools.iter().any(|pool| broken(&pool)));
         Demand {
             queued: u32::try_from(self.index.waiting(id)).unwrap_or(u32::MAX),
             blocked: blocked.is_some(),
-            oldest: oldest(queued).into_iter().chain(oldest(blocked)).min(),
+            oldest: oldest(queued).into_iter().chain(oldest(failed)).min(),
         }
     }
 

@@ -87,8 +87,8 @@ struct PoolSupervisor {
     pace: Pace,
     children: BTreeMap<InstanceId, Child>,
     deaths: BTreeMap<InstanceId, Restarts>,
-    /// Instances whose row is being read for a new owner.
-    reviving: BTreeSet<InstanceId>,
+    /// Instances whose row is being read for a new owner, and whether the last one panicked.
+    reviving: BTreeMap<InstanceId, bool>,
     /// Machines whose new owner is being named.
     adopting: BTreeSet<MachineName>,
     due: bool,
@@ -129,7 +129,7 @@ impl PoolSupervisor {
             pace: Pace::new(breaker),
             children: BTreeMap::new(),
             deaths: BTreeMap::new(),
-            reviving: BTreeSet::new(),
+            reviving: BTreeMap::new(),
             adopting: BTreeSet::new(),
             due: false,
             alarm: None,
@@ -198,7 +198,7 @@ impl PoolSupervisor {
         for row in rows {
             let id = row.id.clone();
             if this.employ(id.clone(), Birth::Row(Box::new(row))).is_err() {
-                this.reviving.insert(id.clone());
+                this.reviving.insert(id.clone(), false);
                 this.revive_in(LETTING_GO, id, ctx);
             }
         }
@@ -259,7 +259,7 @@ impl PoolSupervisor {
             self.forget(&id, ctx);
             return;
         }
-        if !self.reviving.insert(id.clone()) {
+        if self.reviving.insert(id.clone(), panicked).is_some() {
             return;
         }
         let now = self.now();
@@ -290,7 +290,8 @@ impl PoolSupervisor {
             return;
         };
         let report = of_row(&row);
-        if this.employ(id.clone(), Birth::Row(Box::new(row))).is_err() {
+        let panicked = this.reviving.get(&id).copied().unwrap_or_default();
+        if this.employ(id.clone(), Birth::Revived(Box::new(row), panicked)).is_err() {
             this.revive_in(LETTING_GO, id, ctx);
             return;
         }
@@ -340,6 +341,14 @@ impl PoolSupervisor {
         let own: &str = view.name.as_str();
         if self.standing.reports().contains_key(own) || !self.adopting.insert(view.name.clone()) {
             reply.send(Err(Refusal::Taken));
+            return;
+        }
+        // To adopt is to ask to go; a sweep that calls everything an orphan is paced like any
+        // other. Who is refused now is found again at the next look.
+        let now = self.now();
+        if !self.pace.spend(&self.links.spec.policy, now) {
+            self.adopting.remove(&view.name);
+            reply.send(Err(Refusal::Budget));
             return;
         }
         let name =

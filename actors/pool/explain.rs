@@ -93,6 +93,7 @@ mod tests {
             id: "linux".into(),
             states: BTreeMap::from([(State::Busy, 2), (State::Deleting, 1)]),
             demand: 4,
+            oldest: None,
             want: 3,
             max: 3,
             draining: false,

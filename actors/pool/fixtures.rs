@@ -271,6 +271,7 @@ prop_compose! {
         registered in any::<bool>(),
         machine_gone in any::<bool>(),
         stuck in prop::bool::weighted(0.1),
+        unnamed in any::<bool>(),
     ) -> Report {
         let wants = match state {
             State::PendingCreate => Some(Permit::Start),
@@ -295,6 +296,7 @@ prop_compose! {
             },
             wants,
             stuck,
+            unnamed: unnamed && state == State::Busy,
             ..report("", state)
         }
     }

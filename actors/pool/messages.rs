@@ -82,6 +82,8 @@ pub struct Report {
     pub looked: bool,
     /// Whether it is stuck.
     pub stuck: bool,
+    /// Whether it works and nobody has named its job yet.
+    pub unnamed: bool,
     /// How it ended, where that says something about the pool's health.
     pub outcome: Option<Outcome>,
 }
@@ -109,7 +111,7 @@ pub struct Demand {
     pub queued: u32,
     /// Whether there is work that cannot be served now; worth exactly one instance.
     pub blocked: bool,
-    /// When the oldest of them was queued.
+    /// When the oldest job was queued that should be served now: withheld ones do not count.
     pub oldest: Option<Timestamp>,
 }
 

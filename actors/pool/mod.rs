@@ -31,3 +31,5 @@ mod standing;
 pub(crate) use actor::{PoolStart, start};
 pub use explain::explain_pool;
 pub use messages::{Demand, Outcome, Report, RetireAnswer, ToPool};
+#[cfg(feature = "testing")]
+pub(crate) use plan::{Mood, plan};

@@ -4,6 +4,10 @@
 //! scale-down waits until an instance has been idle for `scale_down_after`. Only the free
 //! are asked to go, and asking is all that happens: the instance decides.
 //!
+//! A machine shows its worker before the forge's notice says whose job that is. Until then
+//! the job is both `busy` and demand, and would be served twice; so each such machine is taken
+//! for one of the waiting jobs, for as long as a notice may take and no longer.
+//!
 //! Planning is a function of what is known and of `now`. When nothing changes it has nothing
 //! to add, and `next_look` says when time alone will change its mind, so no timer runs
 //! without a reason.
@@ -13,6 +17,9 @@ use std::time::Duration;
 
 use super::{Demand, Report};
 use crate::model::{Binding, InstanceId, PoolSpec, Reason, State, Timestamp, after, is_due};
+
+/// How long the notice of a job may take that a machine already shows.
+const NOTICE: Duration = Duration::from_mins(1);
 
 /// Holds what limits a plan besides the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +58,14 @@ pub(crate) fn plan(
     now: Timestamp,
 ) -> Plan {
     let tally = Tally::of(standing);
-    let want = want(spec, tally, demand, mood);
+    let unnamed = unnamed(standing, now);
+    let want = want(spec, tally, unserved(demand, &unnamed), mood);
     let idle = idle(standing);
     let mut retire = if mood.draining {
         everyone_free(standing)
     } else {
         let mut leaving = spent(spec, &idle, now);
-        leaving.extend(outdated(spec, &idle, tally, mood, now));
+        leaving.extend(outdated(spec, &idle, tally.missing(spec, want), mood, now));
         let surplus = tally.capacity().saturating_sub(count(&leaving)).saturating_sub(want);
         leaving.extend(surplus_of(spec, &idle, &leaving, surplus, now));
         leaving
@@ -72,8 +80,12 @@ pub(crate) fn plan(
             .min(spec.max.saturating_sub(tally.occupying))
             .min(mood.admits)
     };
-    let next_look =
-        if mood.draining { None } else { next_look(spec, &idle, &retire, remaining > want, now) };
+    let next_look = if mood.draining {
+        None
+    } else {
+        let by_age = next_look(spec, &idle, &retire, remaining > want, now);
+        by_age.into_iter().chain(unnamed).min()
+    };
     Plan { want, create, retire, next_look }
 }
 
@@ -90,6 +102,10 @@ pub(crate) struct Tally {
     pub(crate) occupying: u32,
     /// Those between two lives: coming up, or being made sure to be free.
     pub(crate) unavailable: u32,
+    /// Those that are ready and that nobody wants gone.
+    pub(crate) ready: u32,
+    /// Those that hold a place on the way out and are stuck there.
+    pub(crate) lost: u32,
 }
 
 impl Tally {
@@ -100,6 +116,9 @@ impl Tally {
             tally.occupying += u32::from(report.occupies);
             // A stuck one is an alarm of its own; it must not hold up a roll for ever.
             tally.unavailable += u32::from(is_unavailable(report) && !report.stuck);
+            tally.ready += u32::from(report.state == State::Idle && report.wish.is_none());
+            let leaving = report.state >= State::Retiring && report.occupies;
+            tally.lost += u32::from(leaving && report.stuck);
             match report.state {
                 State::Busy => tally.busy += 1,
                 State::Reserved => tally.reserved += 1,
@@ -123,6 +142,17 @@ impl Tally {
     pub(crate) fn capacity(self) -> u32 {
         self.busy + self.reserved + self.free
     }
+
+    /// Returns how many of those wanted are not there to serve, or are between two lives.
+    ///
+    /// One that failed to come up is missing until another is ready: counting only those on
+    /// their way would let a roll go on with machines that never arrive. A place that a stuck
+    /// one holds cannot be filled, and is not waited for.
+    fn missing(self, spec: &PoolSpec, want: u32) -> u32 {
+        let attainable = want.min(spec.max.saturating_sub(self.lost));
+        let absent = attainable.saturating_sub(self.busy + self.reserved + self.ready);
+        absent.max(self.unavailable)
+    }
 }
 
 fn is_unavailable(report: &Report) -> bool {
@@ -136,6 +166,18 @@ fn is_unavailable(report: &Report) -> bool {
         | State::Deleting
         | State::Deleted => false,
     }
+}
+
+/// Returns until when each machine is taken for a waiting job, whose work has no name yet.
+fn unnamed(standing: &BTreeMap<InstanceId, Report>, now: Timestamp) -> Vec<Timestamp> {
+    let unnamed = standing.values().filter(|report| report.unnamed);
+    unnamed.map(|report| after(report.since, NOTICE)).filter(|until| *until > now).collect()
+}
+
+/// Returns the demand without the jobs that are shown to run.
+fn unserved(demand: Demand, unnamed: &[Timestamp]) -> Demand {
+    let served = u32::try_from(unnamed.len()).unwrap_or(u32::MAX);
+    Demand { queued: demand.queued.saturating_sub(served), ..demand }
 }
 
 fn want(spec: &PoolSpec, tally: Tally, demand: Demand, mood: Mood) -> u32 {
@@ -189,7 +231,7 @@ fn is_spent(spec: &PoolSpec, report: &Report) -> bool {
 fn outdated(
     spec: &PoolSpec,
     idle: &[&Report],
-    tally: Tally,
+    missing: u32,
     mood: Mood,
     now: Timestamp,
 ) -> Vec<(InstanceId, Reason)> {
@@ -198,7 +240,7 @@ fn outdated(
         return Vec::new();
     }
     let at_once = (spec.max / 20).max(1);
-    let room = at_once.saturating_sub(tally.unavailable);
+    let room = at_once.saturating_sub(missing);
     idle.iter()
         .filter(|report| !(is_spent(spec, report) && is_idle_long(spec, report, now)))
         .filter_map(|report| {

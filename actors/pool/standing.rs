@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::plan::Tally;
 use super::{Demand, Outcome, Report};
+use crate::instance::is_unnamed;
 use crate::jobs::Accepts;
 use crate::model::{
     Instance, InstanceId, PoolSpec, Revision, State, Timestamp, WishRank, after, is_due,
@@ -149,6 +150,7 @@ impl Standing {
             id: spec.id.clone(),
             states,
             demand: demand.queued,
+            oldest: demand.oldest,
             want,
             max: spec.max,
             draining,
@@ -175,6 +177,7 @@ pub(crate) fn of_row(row: &Instance) -> Report {
         wants: None,
         looked: false,
         stuck: false,
+        unnamed: is_unnamed(row),
         // Only what happens from now on is news.
         outcome: match (row.ready_at, row.state) {
             (Some(_), _) => Some(Outcome::Ready),
@@ -210,6 +213,7 @@ pub(crate) fn of_new(id: InstanceId, revision: Revision, now: Timestamp) -> Repo
         wants: None,
         looked: true,
         stuck: false,
+        unnamed: false,
         outcome: None,
     }
 }

@@ -223,11 +223,13 @@ impl Reaper {
     }
 
     fn reap(&self, record: &Instance, rank: WishRank, by: Option<Petition>, evidence: String) {
+        // Only the deliberate mistakes speak in somebody's name.
+        let reason = if by.is_some() { Reason::Operator } else { Reason::Unlisted };
         let reply = Reply::nobody();
         let _ = self.start.fleet.tell(ToFleet::Reap {
             pool: record.pool.clone(),
             instance: record.id.clone(),
-            ask: Retire { rank, reason: Reason::Unlisted, evidence, by, reply },
+            ask: Retire { rank, reason, evidence, by, reply },
         });
     }
 

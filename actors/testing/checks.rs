@@ -5,14 +5,15 @@
 //! [`Violation`] with the number of the promise; the simulation prints it with its seed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::observed::{DeleteCalled, Observed, Seen};
 use super::outside::Outside;
 use super::{Leftovers, Machine, SimJob};
 use crate::invariants::{Snapshot, Violation, check_budget, check_job, check_rows, scan};
 use crate::model::{
-    End, Instance, InstanceId, JobId, MachineName, PoolId, PoolSpec, Reason, RunnerName, State,
-    Timestamp, WarrantKind,
+    End, Instance, InstanceId, Job, JobId, MachineName, Offer, OfferEnd, OfferStage, PoolId,
+    PoolSpec, Reason, RunnerName, State, Timestamp, WarrantKind, is_due,
 };
 use crate::registry::Registry;
 
@@ -28,13 +29,14 @@ pub struct Checker {
     budgets: BTreeMap<PoolId, u32>,
     permits: BTreeMap<PoolId, u32>,
     tombstones: BTreeSet<JobId>,
+    orphan_after: Duration,
     steps: u64,
 }
 
 impl Checker {
-    /// Makes a checker for these pools.
-    pub fn new(pools: &[PoolSpec]) -> Self {
-        let mut checker = Self::default();
+    /// Makes a checker for these pools, whose delivered offers may be asked about at that age.
+    pub fn new(pools: &[PoolSpec], orphan_after: Duration) -> Self {
+        let mut checker = Self { orphan_after, ..Self::default() };
         for pool in pools {
             checker.limits.insert(pool.id.clone(), pool.max);
             checker.budgets.insert(pool.id.clone(), pool.policy.retire_budget);
@@ -122,6 +124,9 @@ impl Checker {
             }
             Seen::JobsSaved { jobs, tombstones, .. } => {
                 for (before, after) in jobs {
+                    if let Some(before) = before {
+                        self.requeued(before, after, truth);
+                    }
                     self.broken.extend(check_job(before.as_deref(), after));
                 }
                 self.tombstones.extend(tombstones.iter().cloned());
@@ -196,6 +201,22 @@ impl Checker {
         }
     }
 
+    /// A delivered offer is put back only once it was old enough to be asked about, or its
+    /// instance is over: anything sooner is an answer about somebody else's attempt.
+    fn requeued(&mut self, before: &Job, after: &Job, truth: &Outside) {
+        let (Some(old), Offer::Ended { why: OfferEnd::Requeued, at }) =
+            (before.open_offer(), &after.offer)
+        else {
+            return;
+        };
+        let living = truth.shelf.row(&old.instance).is_some_and(|row| row.state < State::Ended);
+        let young = !is_due(old.since, self.orphan_after, *at);
+        let delivered = old.stage == OfferStage::Delivered;
+        self.demand(!(delivered && living && young), 11, &after.id, || {
+            format!("offer {} was ended by an answer about an earlier one", old.generation)
+        });
+    }
+
     fn deleted(&mut self, call: &DeleteCalled) {
         let machine = &call.machine;
         self.demand(!call.is_wrongful(), 5, machine, || {
@@ -207,6 +228,8 @@ impl Checker {
             format!("was deleted while its row is {:?}", call.state)
         });
         self.demand(call.has_exit_record, 14, machine, || "was deleted before its record".into());
+        let claimed = call.warrant == Some(WarrantKind::Operator);
+        self.demand(call.forced || !claimed, 30, machine, || "was forced by nobody".into());
         let unforced = call.warrant != Some(WarrantKind::Operator);
         let only_doubt = call.doubt && !call.over && call.warrant == Some(WarrantKind::OwnEnd);
         self.demand(!(unforced && only_doubt), 24, machine, || "was deleted on doubt".into());

@@ -79,6 +79,8 @@ pub struct ForgeFaults {
     pub mint_lost: Rate,
     /// A mint was not made and not answered.
     pub mint_vain: Rate,
+    /// A mint is repeated on its way: the first was made, the second finds its name taken (409).
+    pub mint_taken: Rate,
     /// A mint is put off.
     pub mint_later: Rate,
     /// A mint is refused.
@@ -134,6 +136,8 @@ pub struct ProviderFaults {
     pub list_fails: Rate,
     /// A listing is empty by mistake and calls itself complete.
     pub list_empty: Rate,
+    /// A listing misses any machine and calls itself complete.
+    pub list_partial: Rate,
     /// A listing misses the young and shows the gone.
     pub list_lags: Rate,
     /// A read fails.
@@ -282,6 +286,7 @@ impl ForgeFaults {
             list_lags: up_to(dice, 3000),
             mint_lost: up_to(dice, 800),
             mint_vain: up_to(dice, 500),
+            mint_taken: up_to(dice, 500),
             mint_later: up_to(dice, 1000),
             mint_refused: up_to(dice, 100),
             deregister_fails: up_to(dice, 1500),
@@ -298,7 +303,7 @@ impl ForgeFaults {
             slow: 0,
         };
         if dice.hits(2_000) {
-            faults.points = u32::try_from(dice.between(60, 600)).unwrap_or(600);
+            faults.points = u32::try_from(dice.between(15, 200)).unwrap_or(200);
         }
         if blind && faults.nasty > 0 && faults.cancel > 0 {
             if dice.hits(5_000) { faults.nasty = 0 } else { faults.cancel = 0 }
@@ -321,6 +326,7 @@ impl ProviderFaults {
             delete_lies: up_to(dice, 1500),
             list_fails: up_to(dice, 2000),
             list_empty: up_to(dice, 1500),
+            list_partial: up_to(dice, 1500),
             list_lags: up_to(dice, 3000),
             read_fails: up_to(dice, 2000),
             read_false_absent: up_to(dice, 1000),

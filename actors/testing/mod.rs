@@ -15,6 +15,7 @@ pub mod contract;
 
 mod checks;
 mod clock;
+pub mod decide;
 mod dice;
 mod faults;
 mod forge;
@@ -39,10 +40,10 @@ pub use forge::{Hub, JobStage, SimForge, SimJob, SimRunner};
 pub use observed::{DeleteCalled, Observed, Refused, Seen};
 pub use outside::{Outside, Shared};
 pub use provider::{Kind, Machine, SimProvider, Stage, Yard};
-pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point, Script};
+pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point, Resists, Script};
 pub use store::{Shelf, SimStore};
 pub use trace::Trace;
-pub use watched::Watched;
+pub use watched::{Watched, start_fleet};
 pub use world::{Daemon, Leftovers, Plan, SimPorts, Watcher, Workload, World, pool};
 
 #[cfg(test)]

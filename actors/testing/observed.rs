@@ -182,6 +182,8 @@ pub struct DeleteCalled {
     pub state: Option<State>,
     /// Its stored warrant.
     pub warrant: Option<WarrantKind>,
+    /// Whether a person really forced it.
+    pub forced: bool,
     /// Whether the record of its end was durable.
     pub has_exit_record: bool,
     /// Since when the row is in that state.
@@ -191,7 +193,6 @@ pub struct DeleteCalled {
 impl DeleteCalled {
     /// Returns whether somebody's work was killed without an operator's word.
     pub fn is_wrongful(&self) -> bool {
-        (self.working.is_some() || self.assigned.is_some())
-            && self.warrant != Some(WarrantKind::Operator)
+        (self.working.is_some() || self.assigned.is_some()) && !self.forced
     }
 }

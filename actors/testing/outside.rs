@@ -5,7 +5,7 @@
 //! once the daemon is to crash no call returns any more, so nothing it does afterwards can
 //! reach the outside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ use super::script::Script;
 use super::store::Shelf;
 use super::trace::Trace;
 use super::world::Workload;
-use crate::model::{ForgeId, PoolSpec, Timestamp};
+use crate::model::{ForgeId, InstanceId, PoolSpec, Timestamp};
 
 /// The truth behind its lock.
 pub struct Shared(Mutex<Outside>);
@@ -54,6 +54,8 @@ pub struct Outside {
     pub pools: Vec<Arc<PoolSpec>>,
     /// The jobs that are still to come.
     pub workload: Workload,
+    /// The instances that a person really wanted gone by force.
+    pub forced: BTreeSet<InstanceId>,
     pub(super) dice: Dice,
     pub(super) chance: Dice,
     pub(super) observed: Vec<Observed>,
@@ -80,6 +82,7 @@ impl Outside {
             script: Script::default(),
             pools: Vec::new(),
             workload: Workload::none(),
+            forced: BTreeSet::new(),
             dice: Dice::new(seed, 1),
             chance: Dice::new(seed, 2),
             observed: Vec::new(),

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::clock::Moment;
-use crate::model::{JobFact, MachineName, RunnerName};
+use crate::model::{HostName, JobFact, MachineName, ProviderId, RunnerName, Scope};
 
 /// Holds what a scenario has planned.
 #[derive(Debug, Default)]
@@ -18,6 +18,20 @@ pub struct Script {
     pub deletes: VecDeque<DeletePlan>,
     /// How the next mints go.
     pub mints: VecDeque<MintPlan>,
+    /// Scopes whose mints are refused, until they are taken out.
+    pub refused_scopes: BTreeSet<Scope>,
+    /// How many of the next JIT configs are lost on their way to the machine that asked.
+    pub lost_dispatches: u32,
+    /// How creates go that are not planned one by one, until told otherwise.
+    pub every_create: Option<CreatePlan>,
+    /// How machines live that are not planned one by one, until told otherwise.
+    pub every_machine: Option<Fate>,
+    /// How many machines a provider has room for, until told otherwise; more are refused.
+    pub room: Option<usize>,
+    /// Hosts that accept every machine and start none; they look empty and are preferred.
+    pub sick_hosts: BTreeSet<HostName>,
+    /// Until when a listing of all live rows is empty.
+    pub blank_records_until: Moment,
     /// Whether the forge assigns nothing but what `pairs` says.
     pub hands_off: bool,
     /// Which job goes to which machine, as soon as both are ready.
@@ -36,16 +50,28 @@ pub struct Script {
     pub hidden_machines: BTreeSet<MachineName>,
     /// Jobs that the next read does not find.
     pub hidden_jobs: BTreeSet<u64>,
+    /// Jobs whose next reading is true when it is asked for and comes so many milliseconds late.
+    pub late_readings: BTreeMap<u64, u64>,
     /// Until when every machine listing is empty and calls itself complete.
     pub empty_lists_until: Moment,
     /// Until when the witness of a machine is silent.
     pub silent_until: BTreeMap<MachineName, Moment>,
     /// Until when the forge answers no read.
     pub forge_dark_until: Moment,
+    /// Machines that do not go when they are deleted, and how, until they are allowed to.
+    pub resisting: BTreeMap<MachineName, Resists>,
+    /// Until when a provider swallows every call: no answer, no refusal, no effect.
+    pub swallowing: BTreeMap<ProviderId, Moment>,
+    /// Jobs whose end names no runner.
+    pub nameless: BTreeSet<u64>,
+    /// What the log of a machine ends with.
+    pub logs: BTreeMap<MachineName, String>,
     /// How many of the next webhooks of each kind are lost.
     pub lost_hooks: BTreeMap<HookKind, u32>,
     /// How late webhooks of each kind are, in milliseconds.
     pub late_hooks: BTreeMap<HookKind, u64>,
+    /// Whether the daemon crashes as soon as the next delivery is durable.
+    pub crash_at_delivery: bool,
     crash_at: Option<(u64, Point)>,
     saves: u64,
     failing_saves: u32,
@@ -82,6 +108,17 @@ pub enum DeletePlan {
     Lies,
 }
 
+/// Tells how a machine outlives its deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resists {
+    /// The call never answers and does nothing.
+    Hangs,
+    /// Accepted, and nothing happens.
+    Lies,
+    /// Accepted; what lived there is dead, and the machine is leaving for ever.
+    Lingers,
+}
+
 /// Tells how a mint goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MintPlan {
@@ -89,8 +126,12 @@ pub enum MintPlan {
     Good,
     /// Made, and the answer is lost.
     Lost,
+    /// Made, and answered after so many milliseconds.
+    Slow(u64),
     /// Neither made nor answered.
     Vain,
+    /// Made, its answer lost on the way, and repeated there: the name is taken.
+    Taken,
     /// Put off.
     Later,
     /// Refused.
@@ -104,12 +145,18 @@ pub enum Fate {
     Good,
     /// Its provider never gets it up.
     NeverBoots,
+    /// It is up, and its runner never reaches the forge.
+    NeverConnects,
+    /// Its provider never gets it up, and has this word for it.
+    StuckAs(&'static str),
     /// Dies after so many milliseconds, this way.
     Dies(u64, Death),
     /// Dies so many milliseconds into its job, this way.
     DiesWorking(u64, Death),
     /// Ends this way after its job.
     Ends(Death),
+    /// Ends this way so many milliseconds after its job: it is still uploading.
+    EndsAfter(u64, Death),
 }
 
 /// Names the ways a machine ends.
@@ -117,6 +164,8 @@ pub enum Fate {
 pub enum Death {
     /// Exit 0.
     Clean,
+    /// Exit 0, and the runtime has no word for it.
+    BareZero,
     /// Exit 1.
     RunnerError,
     /// Exit 7.
@@ -133,6 +182,10 @@ pub enum Death {
     Crashed,
     /// Exit 143.
     Terminated,
+    /// Signal 15, and no exit code.
+    Signalled,
+    /// Exit 1 of the process that holds the machine; its guest said nothing.
+    HostFailed,
     /// Evicted from its host.
     Evicted,
     /// Gave way to something more important.
@@ -157,8 +210,9 @@ pub enum Death {
 
 impl Death {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::Clean,
+        Self::BareZero,
         Self::RunnerError,
         Self::Outdated,
         Self::Aborted,
@@ -167,6 +221,8 @@ impl Death {
         Self::Invented,
         Self::Crashed,
         Self::Terminated,
+        Self::Signalled,
+        Self::HostFailed,
         Self::Evicted,
         Self::Preempted,
         Self::Deadline,
@@ -249,6 +305,10 @@ impl Script {
 
     pub(super) fn loses_save(&mut self) -> bool {
         spend(&mut self.losing_saves)
+    }
+
+    pub(super) fn loses_dispatch(&mut self) -> bool {
+        spend(&mut self.lost_dispatches)
     }
 
     pub(super) fn loses_hook(&mut self, kind: HookKind) -> bool {

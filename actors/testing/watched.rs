@@ -28,7 +28,8 @@ pub struct Watched {
 impl Watched {
     /// Makes a world and starts the real fleet in it; needs a runtime with paused time.
     pub fn new(plan: Plan) -> Self {
-        let checker = Rc::new(RefCell::new(Checker::new(&plan.pools)));
+        let checker =
+            Rc::new(RefCell::new(Checker::new(&plan.pools, plan.settings.requeue.orphan_after)));
         let world = World::new(plan, start_fleet).watched_by(Eyes(Rc::clone(&checker)));
         Self { world, checker }
     }
@@ -127,7 +128,7 @@ fn ended_unheard(outside: &Outside) -> bool {
 }
 
 /// Starts the real fleet on a world's ports.
-fn start_fleet(ports: SimPorts) -> Inlet<ToFleet> {
+pub fn start_fleet(ports: SimPorts) -> Inlet<ToFleet> {
     let office = Office::default();
     let fleet = fleet::Ports {
         base: ports.base,

@@ -77,3 +77,27 @@ fn last_line(tally: &Tally) -> String {
         tally.seeds, tally.lifetimes, tally.faults, tally.violations, tally.years
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use ostler_actors::mutants::{Mutant, choose};
+
+    use super::*;
+
+    #[test]
+    fn a_failing_run_prints_its_seed_what_broke_and_the_way_to_see_it_again() {
+        choose(Some(Mutant::RecordAfterDelete));
+        let mut out = Vec::new();
+        let sim = Sim { seeds: 1, from: 0, replay: Some(1), threads: None };
+        let broken = sim.tell(&mut out).unwrap();
+        choose(None);
+        let words = String::from_utf8(out).unwrap();
+        assert!(broken > 0);
+        let told =
+            words.split_once("\nseed 1: I14 is broken by `").expect("the seed, after its story");
+        assert!(told.0.lines().count() > 1_000, "the story comes first");
+        assert!(told.1.contains("\n    replay: ostler sim --replay 1\n"));
+        let last = words.lines().last().unwrap();
+        assert!(last.starts_with("sim: seeds=1 ") && !last.contains("violations=0"), "{last}");
+    }
+}

@@ -4,8 +4,24 @@
 //! leftovers run in all of them. The names `f01_…`, `c1_…`, `p1_…`, `i03_…` are the rows of
 //! `tests/README.md`.
 
+mod counterexamples;
+mod counts;
 mod deaths;
+mod deletion;
+mod draining;
+mod intake;
 mod operators;
+mod pacing;
+mod panics;
+mod paperwork;
+mod reaping;
+mod registering;
+mod requeueing;
+mod restarts;
+mod rolling;
+mod scaling;
+mod shuffling;
+mod slots;
 mod story;
 
 use story::{MINUTE, SECOND, story};

@@ -1,8 +1,10 @@
 //! How a story is told: a plan, what happens, and an end at which nothing may be left.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ostler_actors::model::{Instance, InstanceId, State};
+use ostler_actors::model::{Event, Instance, InstanceId, MachineName, State, What};
+use ostler_actors::registry::PoolView;
 use ostler_actors::testing::{Plan, Watched, in_virtual_time};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -42,6 +44,18 @@ pub(super) trait Tell {
     /// Returns the only live instance.
     fn only(&self) -> Instance;
 
+    /// Returns a pool as the board shows it.
+    fn shown(&self, pool: &str) -> Arc<PoolView>;
+
+    /// Lets time pass until there is an instance, which must be the only one.
+    async fn first(&mut self) -> Instance;
+
+    /// Lets time pass until a job is at work on a machine.
+    async fn until_working(&mut self, machine: &MachineName, job: u64);
+
+    /// Returns the events of an instance that `is_it` picks.
+    fn told(&self, id: &InstanceId, is_it: impl Fn(&What) -> bool) -> Vec<Event>;
+
     /// Lets time pass until an instance is in a state.
     async fn until(&mut self, id: &InstanceId, state: State, patience: Duration);
 
@@ -54,6 +68,26 @@ impl Tell for Watched {
         let mut rows = self.rows();
         assert_eq!(rows.len(), 1, "one instance lives: {rows:?}");
         rows.remove(0)
+    }
+
+    fn shown(&self, pool: &str) -> Arc<PoolView> {
+        let board = self.registry().expect("a living daemon");
+        let view = board.pools().into_iter().find(|view| view.id.as_str() == pool);
+        view.expect("a pool on the board")
+    }
+
+    async fn first(&mut self) -> Instance {
+        self.wait_for("an instance", MINUTE, |world| !world.rows().is_empty()).await;
+        self.only()
+    }
+
+    async fn until_working(&mut self, machine: &MachineName, job: u64) {
+        let what = format!("job {job} is at work on `{machine}`");
+        self.wait_for(&what, 5 * MINUTE, |world| world.working(machine) == Some(job)).await;
+    }
+
+    fn told(&self, id: &InstanceId, is_it: impl Fn(&What) -> bool) -> Vec<Event> {
+        self.timeline(id).into_iter().filter(|event| is_it(&event.what)).collect()
     }
 
     async fn until(&mut self, id: &InstanceId, state: State, patience: Duration) {

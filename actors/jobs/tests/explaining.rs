@@ -8,6 +8,7 @@ fn view() -> PoolView {
         id: linux(),
         states: [(State::Busy, 2), (State::Starting, 1)].into_iter().collect(),
         demand: 4,
+        oldest: None,
         want: 7,
         max: 10,
         draining: false,

@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::change::{Act, Change};
 use super::index::Index;
 use super::ledger::Ledger;
-use super::{Finding, InstanceNews, News};
+use super::{Accepts, Finding, InstanceNews, News};
 use crate::model::{
     Binding, Conclusion, Event, Generation, InstanceId, Job, JobFact, JobId, JobNotice, JobReading,
     MachineSpec, Offer, OfferEnd, OfferStage, Place, Policy, PoolId, PoolSpec, Sighting, Subject,
@@ -260,7 +260,10 @@ impl Desk {
             };
             let queued = u32::try_from(waiting(false).count()).unwrap();
             let blocked = waiting(true).next().is_some();
-            let oldest = waiting(true).chain(waiting(false)).map(|open| open.job.queued_at).min();
+            let standing = self.ledger.pools.iter().find(|it| it.spec.id == pool.id);
+            let broken = standing.is_some_and(|it| it.accepts == Accepts::Broken);
+            let failed = waiting(true).filter(|_| broken);
+            let oldest = failed.chain(waiting(false)).map(|open| open.job.queued_at).min();
             let demand = Demand { queued, blocked, oldest };
             assert_eq!(self.ledger.told.get(&pool.id), Some(&demand), "{} is misled", pool.id);
         }

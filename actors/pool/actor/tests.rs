@@ -23,7 +23,7 @@ impl Stage {
     fn hire(self: &Arc<Self>, birth: Birth, links: &Links) -> Result<Child, Taken> {
         let (id, how) = match birth {
             Birth::New(id) => (id, "new"),
-            Birth::Row(row) => (row.id, "row"),
+            Birth::Row(row) | Birth::Revived(row, _) => (row.id, "row"),
             Birth::Adopted(id, _) => (id, "adopted"),
         };
         let inlet = {

@@ -133,6 +133,18 @@ fn an_edited_pool_rolls_one_in_twenty_and_never_below() {
 }
 
 #[test]
+fn a_successor_that_failed_holds_up_a_roll_until_another_is_ready() {
+    let old = |id: &str| Report { revision: "old".into(), ..report(id, State::Idle) };
+    let failed = || report("failed", State::Deleting);
+    let all = standing([old("a"), old("b"), failed()]);
+    assert_eq!(plan(&spec(3, 10), &all, queued(0), CALM, at(1)).retire, [], "one is missing");
+    let all = standing([old("a"), old("b"), report("c", State::Idle), failed()]);
+    assert_eq!(plan(&spec(3, 10), &all, queued(0), CALM, at(1)).retire.len(), 1);
+    let all = standing([old("a"), old("b"), Report { stuck: true, ..failed() }]);
+    assert_eq!(plan(&spec(3, 3), &all, queued(0), CALM, at(1)).retire.len(), 1, "no place left");
+}
+
+#[test]
 fn a_stuck_retirement_does_not_hold_up_a_roll() {
     let old = Report { revision: "old".into(), ..report("a", State::Idle) };
     let stuck = Report { stuck: true, ..report("s", State::Retiring) };
@@ -165,6 +177,17 @@ fn a_registered_late_bound_instance_is_capacity_for_a_while_and_then_replaced() 
     let late = plan(&spec, &all, queued(1), CALM, at(300));
     assert_eq!(leaving(&late), [("spent", Reason::OfferEnded)]);
     assert_eq!(late.create, 1);
+}
+
+#[test]
+fn a_job_that_a_machine_shows_before_its_notice_is_not_served_twice() {
+    let shown = Report { unnamed: true, ..report("shown", State::Busy) };
+    let all = standing([shown]);
+    let early = plan(&spec(0, 10), &all, queued(2), CALM, at(59));
+    assert_eq!((early.want, early.create), (2, 1), "one of the two runs there");
+    assert_eq!(early.next_look, Some(at(60)));
+    let late = plan(&spec(0, 10), &all, queued(2), CALM, at(60));
+    assert_eq!((late.want, late.create), (3, 2), "whatever runs there is not one of ours");
 }
 
 #[test]

@@ -39,7 +39,12 @@ impl Outside {
             let why = "rate limit".into();
             return (wait, Err(MintError::Later { after: Some(after), why }));
         }
-        let plan = self.mint_plan();
+        let plan = if self.script.refused_scopes.contains(&order.scope) {
+            self.count("scope refused");
+            MintPlan::Refused
+        } else {
+            self.mint_plan()
+        };
         match plan {
             MintPlan::Later => {
                 let why = "502".into();
@@ -51,7 +56,7 @@ impl Outside {
             MintPlan::Vain => {
                 return (30_000, Err(MintError::Unanswered { why: "timeout".into() }));
             }
-            MintPlan::Good | MintPlan::Lost => {}
+            MintPlan::Good | MintPlan::Lost | MintPlan::Slow(_) | MintPlan::Taken => {}
         }
         let taken = self.hub.runner_named(&order.name).is_some_and(|runner| runner.registered);
         if taken {
@@ -63,12 +68,20 @@ impl Outside {
         let id = self.hub.register(order.name.clone(), order.scope, order.labels, now);
         self.later(DAY, Happening::Fade(id));
         self.note("minted", order.name.as_str(), id.0);
-        self.observe(Seen::Minted { name: order.name, id });
+        self.observe(Seen::Minted { name: order.name.clone(), id });
         let rate = self.faults.store.crash_effect;
         self.may_crash(rate, "crash after a mint");
-        if plan == MintPlan::Lost {
-            return (30_000, Err(MintError::Unanswered { why: "timeout".into() }));
-        }
+        let wait = match plan {
+            MintPlan::Lost => {
+                return (30_000, Err(MintError::Unanswered { why: "timeout".into() }));
+            }
+            MintPlan::Slow(wait) => wait,
+            MintPlan::Taken => {
+                self.observe(Seen::NameTaken(order.name.clone()));
+                return (wait, Err(MintError::Taken(order.name)));
+            }
+            MintPlan::Good | MintPlan::Vain | MintPlan::Later | MintPlan::Refused => wait,
+        };
         (wait, Ok(Minted { id, jit: Jit::new(format!("jit:{id}")) }))
     }
 
@@ -80,6 +93,8 @@ impl Outside {
             MintPlan::Lost
         } else if self.strikes(self.faults.forge.mint_vain, "mint in vain") {
             MintPlan::Vain
+        } else if self.strikes(self.faults.forge.mint_taken, "mint answered 409") {
+            MintPlan::Taken
         } else if self.strikes(self.faults.forge.mint_later, "mint put off") {
             MintPlan::Later
         } else if self.strikes(self.faults.forge.mint_refused, "mint refused") {
@@ -131,6 +146,7 @@ impl Outside {
                 self.hub.unregister(id, now);
                 return Deregistered::Removed;
             }
+            self.count("busy, so 422");
             return Deregistered::Working;
         }
         let rate = self.faults.forge.lie422;
@@ -177,7 +193,7 @@ impl Outside {
 
     /// Returns how long a call of the forge takes.
     pub(super) fn forge_wait(&mut self) -> u64 {
-        if self.dice.hits(self.faults.forge.slow) {
+        if self.strikes(self.faults.forge.slow, "forge is slow") {
             return self.dice.between(1_000, 25_000);
         }
         self.dice.skewed(1, 400)

@@ -55,12 +55,19 @@ impl Outside {
         self.hub.last_delivery += 1;
         let id = DeliveryId::new(format!("d{}", self.hub.last_delivery));
         // A doubled delivery sometimes comes under its own old id.
-        if self.dice.hits(self.faults.forge.hook_doubled / 2) {
+        if self.strikes(self.faults.forge.hook_doubled / 2, "hook doubled under one id") {
             let twin = Delivery { id: id.clone(), notice: notice.clone() };
             let again = wait + self.dice.skewed(10, 600_000);
             self.later(again, Happening::Deliver(Box::new(twin)));
         }
         self.later(wait, Happening::Deliver(Box::new(Delivery { id, notice })));
+    }
+
+    /// Tells a fact of a job at once, under a delivery of its own, whatever is true by now.
+    pub(in crate::testing) fn tell_fact(&mut self, number: u64, fact: JobFact) {
+        let Some(job) = self.hub.jobs.get(&number) else { return };
+        let notice = self.notice_with(job, fact);
+        self.post(notice, 1);
     }
 
     /// Returns the news of a job as it is.
@@ -78,6 +85,7 @@ impl Outside {
             url: String::new(),
             labels: job.labels.clone(),
             runner: match fact {
+                JobFact::Completed(_) if self.script.nameless.contains(&job.number) => None,
                 JobFact::InProgress | JobFact::Completed(_) => job.runner.clone(),
                 JobFact::Waiting | JobFact::Queued => None,
             },

@@ -181,7 +181,7 @@ impl Hub {
     }
 
     /// Registers a runner; the name must be free.
-    pub(super) fn register(
+    pub(in crate::testing) fn register(
         &mut self,
         name: RunnerName,
         scope: Scope,

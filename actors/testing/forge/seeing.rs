@@ -42,7 +42,13 @@ impl Roster for SimForge {
     }
 
     async fn job(&self, job: &JobId, _: &Place, _: u64) -> Sighting<JobReading> {
-        self.look(|outside| outside.read_job(job.number)).await
+        let seen = self.look(|outside| outside.read_job(job.number)).await;
+        let late = self.0.call(|outside| outside.script.late_readings.remove(&job.number)).await;
+        if let Some(late) = late {
+            pause(late).await;
+            self.0.call(|_| ()).await;
+        }
+        seen
     }
 
     async fn work_of(&self, _: &Scope, who: &RunnerRef) -> Sighting<JobId> {
@@ -62,14 +68,18 @@ impl Outside {
         }
         let now = self.now();
         let lags = self.strikes(self.faults.forge.list_lags, "runner listing lags");
-        let mut views = Vec::new();
+        let (mut views, mut stale_ones) = (Vec::new(), 0);
         for runner in self.hub.runners.values() {
             let young = lags && runner.made_at + LAG > now;
             if runner.registered && runner.scope == *scope && !young {
                 let stale = self.dice.hits(self.faults.forge.runner_stale);
                 let view = runner.view();
+                stale_ones += u64::from(stale);
                 views.push(if stale { distort(view, self.dice.word()) } else { view });
             }
+        }
+        if stale_ones > 0 {
+            self.count("stale runner listed");
         }
         if lags {
             let gone = self.hub.removed.iter().filter(|(at, of, _)| at + LAG > now && of == scope);
@@ -109,9 +119,10 @@ impl Outside {
             return Sighting::Unknown(why);
         }
         let Some(job) = self.hub.jobs.get(&number) else { return Sighting::Absent };
+        let nameless = job.is_over() && self.script.nameless.contains(&number);
         let reading = JobReading {
             fact: job.fact(),
-            runner: job.runner.clone().filter(|_| job.fact().rank() >= 2),
+            runner: job.runner.clone().filter(|_| job.fact().rank() >= 2 && !nameless),
             run_over: job.dead_run || job.is_over(),
         };
         let lied = job.lied;

@@ -18,6 +18,7 @@ impl Death {
         };
         match self {
             Self::Clean => of(Some(0), "Completed", ""),
+            Self::BareZero => of(Some(0), "", ""),
             Self::RunnerError => of(Some(1), "Error", ""),
             Self::Outdated => of(Some(7), "Error", ""),
             Self::Aborted => of(Some(134), "Error", ""),
@@ -26,6 +27,8 @@ impl Death {
             Self::Invented => of(Some(137), "ContainerStatusUnknown", ""),
             Self::Crashed => of(Some(139), "Error", ""),
             Self::Terminated => of(Some(143), "Error", ""),
+            Self::Signalled => ExitFacts { signal: Some(15), ..of(None, "Error", "") },
+            Self::HostFailed => of(Some(1), "TartRunFailed", ""),
             Self::Evicted => of(Some(137), "Error", "Evicted"),
             Self::Preempted => of(None, "", "Preempting"),
             Self::Deadline => of(None, "", "DeadlineExceeded"),
@@ -57,6 +60,7 @@ impl Death {
                 Self::NodeLost,
                 Self::Wordless,
                 Self::Vanished,
+                Self::BareZero,
                 Self::Clean,
             ],
             Kind::Witness => &[
@@ -66,10 +70,17 @@ impl Death {
                 Self::GuestKilled,
                 Self::Crashed,
                 Self::Terminated,
+                Self::Signalled,
                 Self::Vanished,
                 Self::Clean,
             ],
-            Kind::Blind => &[Self::Wordless, Self::Unreported, Self::Vanished, Self::NodeLost],
+            Kind::Blind => &[
+                Self::Wordless,
+                Self::Unreported,
+                Self::HostFailed,
+                Self::Vanished,
+                Self::NodeLost,
+            ],
         };
         dice.pick(all).copied().unwrap_or(Self::RunnerError)
     }

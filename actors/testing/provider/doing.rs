@@ -24,6 +24,7 @@ struct Answer {
 #[async_trait]
 impl Provider for SimProvider {
     async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
+        self.swallow().await;
         let machine = order.name.clone();
         let index = self.index;
         let answer = self.shared.call(|outside| outside.create(index, &order)).await;
@@ -41,9 +42,10 @@ impl Provider for SimProvider {
     }
 
     async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError> {
+        self.swallow().await;
         let index = self.index;
-        let (wait, answer) =
-            self.shared.call(|outside| outside.delete(index, machine, grace)).await;
+        let answered = self.shared.call(|outside| outside.delete(index, machine, grace)).await;
+        let Some((wait, answer)) = answered else { return std::future::pending().await };
         pause(wait).await;
         self.shared.call(|_| ()).await;
         answer
@@ -58,7 +60,11 @@ impl Outside {
             let why = "a machine of that name exists";
             return Answer { wait: Some(wait), made: None, vouched: false, why };
         }
-        let plan = self.create_plan(millis(order.pool.policy.create_settle));
+        let plan = if self.is_full(provider) {
+            CreatePlan::Refused
+        } else {
+            self.create_plan(millis(order.pool.policy.create_settle))
+        };
         let comes = match plan {
             CreatePlan::Good | CreatePlan::Lost => Some(wait),
             CreatePlan::RefusedComes(after) => Some(after),
@@ -99,7 +105,7 @@ impl Outside {
     }
 
     fn create_plan(&mut self, settle: u64) -> CreatePlan {
-        if let Some(plan) = self.script.creates.pop_front() {
+        if let Some(plan) = self.script.creates.pop_front().or(self.script.every_create) {
             return plan;
         }
         let soon = self.dice.skewed(1_000, settle / 2);
@@ -126,14 +132,33 @@ impl Outside {
         }
     }
 
-    /// Chooses a host, one that is not to be avoided if there is one.
-    fn draw_host(&mut self, provider: usize, avoid: &[HostName]) -> HostName {
+    /// Returns whether a provider has no room for one more machine.
+    fn is_full(&self, provider: usize) -> bool {
+        let held = || self.yard.machines.values().filter(|it| it.provider == provider).count();
+        self.script.room.is_some_and(|room| held() >= room)
+    }
+
+    /// Chooses a host at random, one that is not to be avoided if there is one; a sick one
+    /// looks empty and is preferred.
+    fn choose_host(&mut self, provider: usize, avoid: &[HostName]) -> HostName {
         let hosts = self.hosts.max(1);
         let drawn = self.dice.below(hosts);
-        let around = (drawn..hosts).chain(0..drawn);
-        let mut named = around.map(|host| HostName::new(format!("host-{provider}-{host}")));
-        let first = HostName::new(format!("host-{provider}-{drawn}"));
-        named.find(|host| !avoid.contains(host)).unwrap_or(first)
+        let named = |host| HostName::new(format!("host-{provider}-{host}"));
+        let mut around = (drawn..hosts).chain(0..drawn).map(named);
+        let host = around.find(|host| !avoid.contains(host)).unwrap_or_else(|| named(drawn));
+        match self.script.sick_hosts.first().cloned() {
+            Some(sick) if !avoid.contains(&sick) && self.dice.hits(5_000) => sick,
+            Some(_) | None => host,
+        }
+    }
+
+    /// Decides how a machine on this host lives.
+    fn fate_on(&mut self, host: &HostName) -> Fate {
+        if self.script.sick_hosts.contains(host) {
+            return Fate::NeverBoots;
+        }
+        let planned = self.script.fates.pop_front();
+        planned.or_else(|| self.script.every_machine.clone()).unwrap_or(Fate::Good)
     }
 
     pub(super) fn order_machine(
@@ -145,7 +170,7 @@ impl Outside {
         self.yard.last += 1;
         let number = self.yard.last;
         let kind = self.yard.providers.get(provider).map_or(Kind::Blind, |(_, kind)| *kind);
-        let host = self.draw_host(provider, &order.avoid);
+        let host = self.choose_host(provider, &order.avoid);
         let machine = Machine {
             number,
             provider,
@@ -154,6 +179,7 @@ impl Outside {
             kind,
             binding: order.pool.binding,
             stamp: order.stamp.clone(),
+            fate: self.fate_on(&host),
             host,
             jit: order.jit.as_ref().and_then(runner_of),
             runner: None,
@@ -165,7 +191,6 @@ impl Outside {
             since: 0,
             asking: false,
             stuck: None,
-            fate: self.script.fates.pop_front().unwrap_or(Fate::Good),
             lied: false,
             delete_lies: 0,
         };
@@ -181,20 +206,34 @@ impl Outside {
         self.yard.machines.get(&number).map(|machine| machine.view(false))
     }
 
+    /// Deletes a machine; returns nothing where no answer ever comes.
     fn delete(
         &mut self,
         provider: usize,
         target: &MachineRef,
         grace: Grace,
-    ) -> (u64, Result<Deletion, ProviderError>) {
+    ) -> Option<(u64, Result<Deletion, ProviderError>)> {
         let wait = self.provider_wait();
-        let later = |why: &str| ProviderError::Later { after: None, why: why.into() };
         let hand = self.observe_delete(provider, target);
         let found =
             self.find(provider, target).map(|machine| (machine.number, machine.delete_lies));
         let Some((number, lies)) = found else {
-            return (wait, Ok(Deletion::NotFound));
+            return Some((wait, Ok(Deletion::NotFound)));
         };
+        match self.script.resisting.get(&target.name).copied() {
+            Some(how) => self.resist(number, hand, how).map(|deletion| (wait, Ok(deletion))),
+            None => Some(self.delete_found(number, lies, hand, (wait, grace))),
+        }
+    }
+
+    fn delete_found(
+        &mut self,
+        number: u64,
+        lies: u8,
+        hand: Hand,
+        (wait, grace): (u64, Grace),
+    ) -> (u64, Result<Deletion, ProviderError>) {
+        let later = |why: &str| ProviderError::Later { after: None, why: why.into() };
         match self.delete_plan(lies) {
             DeletePlan::Fails => return (wait, Err(later("503"))),
             DeletePlan::Lies => {
@@ -232,6 +271,13 @@ impl Outside {
     }
 
     fn begin_departure(&mut self, number: u64, hand: Hand, linger: u64, grace: Grace) {
+        self.begin_leaving(number, hand);
+        let linger = if grace == Grace::Zero { 0 } else { linger };
+        self.later(linger, Happening::Depart(number));
+    }
+
+    /// Ends what lives in a machine and marks it as leaving.
+    pub(super) fn begin_leaving(&mut self, number: u64, hand: Hand) {
         let over = self.is_over(number);
         self.cut_off(number, hand);
         if let Some(machine) = self.yard.machines.get_mut(&number) {
@@ -240,9 +286,7 @@ impl Outside {
                 machine.stage = Stage::Hollow;
             }
         }
-        let linger = if grace == Grace::Zero { 0 } else { linger };
         self.tell(number);
-        self.later(linger, Happening::Depart(number));
     }
 
     fn observe_delete(&mut self, provider: usize, target: &MachineRef) -> Hand {
@@ -266,6 +310,7 @@ impl Outside {
             instance: row.map(|row| row.id.clone()),
             state: row.map(|row| row.state),
             warrant,
+            forced: row.is_some_and(|row| self.forced.contains(&row.id)),
             has_exit_record: row.is_some_and(|row| self.shelf.has_exit(&row.id)),
             since: row.map(|row| row.since),
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Stage;
 use crate::model::{HostName, MachineName, PoolSpec, Stamp};
-use crate::ports::CreateOrder;
+use crate::ports::{CreateOrder, Jit};
 use crate::testing::happening::Happening;
 use crate::testing::outside::Outside;
 use crate::testing::script::Death;
@@ -31,6 +31,24 @@ impl Outside {
             } else {
                 self.later(wait, Happening::Clear(number));
             }
+            self.tell(number);
+        }
+    }
+
+    /// Takes a host away for good: what ran there is dead, and the provider will never know.
+    pub(in crate::testing) fn take_host(&mut self, host: &HostName) {
+        self.note("host taken", host.as_str(), 0);
+        let on_it: Vec<u64> = self
+            .yard
+            .existing()
+            .filter(|machine| machine.host == *host)
+            .map(|machine| machine.number)
+            .collect();
+        for number in on_it {
+            if let Some(machine) = self.yard.machines.get_mut(&number) {
+                machine.doubt = true;
+            }
+            self.die(number, Death::NodeLost);
             self.tell(number);
         }
     }
@@ -65,17 +83,29 @@ impl Outside {
 
     /// Puts a machine there that no create call made: an orphan, or somebody else's.
     pub fn plant(&mut self, pool: &Arc<PoolSpec>, name: &str, stamp: Stamp) {
-        let Some(provider) = self.yard.index_of(&pool.provider) else { return };
+        self.plant_with(pool, name, stamp, None);
+    }
+
+    /// Puts a machine there with the JIT config it was made with; returns its number.
+    pub(in crate::testing) fn plant_with(
+        &mut self,
+        pool: &Arc<PoolSpec>,
+        name: &str,
+        stamp: Stamp,
+        jit: Option<Jit>,
+    ) -> Option<u64> {
+        let provider = self.yard.index_of(&pool.provider)?;
         let order = CreateOrder {
             name: MachineName::new(name),
             stamp,
             machine: pool.machine.clone(),
             pool: Arc::clone(pool),
             avoid: Vec::new(),
-            jit: None,
+            jit,
         };
         let number = self.order_machine(provider, &order, 0);
         self.appear(number);
+        Some(number)
     }
 
     /// Lets somebody else delete a machine.
@@ -88,6 +118,17 @@ impl Outside {
         self.tell(number);
         let wait = self.dice.between(2_000, 30_000);
         self.later(wait, Happening::ExternalDeparture(number));
+    }
+
+    /// Ends a machine in the very moment somebody else deletes it; it stays there, over and
+    /// leaving, until we delete it too.
+    pub(in crate::testing) fn end_leaving(&mut self, name: &MachineName, death: Death) {
+        let Some(number) = self.yard.anywhere(name).map(|machine| machine.number) else { return };
+        if let Some(machine) = self.yard.machines.get_mut(&number) {
+            machine.leaving = true;
+        }
+        self.note("deleted by others", name.as_str(), 0);
+        self.die(number, death);
     }
 
     /// Ends the grace of somebody else's deletion.
@@ -104,7 +145,10 @@ impl Outside {
             .machines
             .get(&number)
             .is_some_and(|machine| self.yard.sinks.contains_key(&machine.provider));
-        if !watched || self.dice.hits(self.faults.provider.watch_lost) {
+        let swallowed =
+            self.yard.machines.get(&number).is_some_and(|it| self.swallows(it.provider));
+        let lost = self.faults.provider.watch_lost;
+        if !watched || swallowed || self.strikes(lost, "change not told") {
             return;
         }
         let wait = self.watch_wait();
@@ -113,7 +157,8 @@ impl Outside {
 
     pub(super) fn tell_missing(&mut self, provider: usize, machine: MachineName) {
         if !self.yard.sinks.contains_key(&provider)
-            || self.dice.hits(self.faults.provider.watch_lost)
+            || self.swallows(provider)
+            || self.strikes(self.faults.provider.watch_lost, "change not told")
         {
             return;
         }
@@ -122,7 +167,7 @@ impl Outside {
     }
 
     fn watch_wait(&mut self) -> u64 {
-        let late = self.dice.hits(self.faults.provider.watch_late);
+        let late = self.strikes(self.faults.provider.watch_late, "change told late");
         if late { self.dice.between(5_000, 120_000) } else { self.dice.below(100) }
     }
 

@@ -27,6 +27,9 @@ impl Outside {
         if let Fate::Dies(wait, death) = fate {
             self.later(wait, Happening::Die(number, death));
         }
+        if let Fate::StuckAs(word) = fate {
+            return self.stuck_as(number, Some(word));
+        }
         if fate == Fate::NeverBoots || self.strikes(self.faults.machine.never_boots, "never boots")
         {
             self.never_boots(number, kind);
@@ -39,7 +42,7 @@ impl Outside {
             let wait = self.dice.between(100, 30_000);
             self.later(wait, Happening::Die(number, death));
         }
-        let slow = self.dice.hits(self.faults.machine.slow_boot);
+        let slow = self.strikes(self.faults.machine.slow_boot, "slow boot");
         let wait =
             if slow { self.dice.between(60_000, 600_000) } else { self.dice.skewed(500, 30_000) };
         self.later(wait, Happening::Up(number));
@@ -52,13 +55,18 @@ impl Outside {
             Kind::Witness | Kind::Blind => &[None],
         };
         let word = self.dice.pick(words).copied().flatten();
-        if let Some(machine) = self.yard.machines.get_mut(&number) {
-            machine.stuck = word;
-        }
+        self.stuck_as(number, word);
         // Some runtimes give up on an image instead of trying for ever.
         if word == Some("ImagePullBackOff") && self.dice.hits(3_000) {
             let wait = self.dice.between(10_000, 120_000);
             self.later(wait, Happening::Die(number, Death::ImagePull));
+        }
+    }
+
+    /// Leaves a machine where it is, for this reason.
+    fn stuck_as(&mut self, number: u64, word: Option<&'static str>) {
+        if let Some(machine) = self.yard.machines.get_mut(&number) {
+            machine.stuck = word;
         }
     }
 
@@ -92,6 +100,13 @@ impl Outside {
     /// Connects an agent as its runner; without a registration it exits.
     pub(in crate::testing) fn connect(&mut self, number: u64, runner: RunnerId) {
         let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        if machine.fate == Fate::NeverConnects {
+            machine.stage = Stage::Hollow;
+            let name = machine.name.clone();
+            self.note("never connects", name.as_str(), runner.0);
+            self.tell(number);
+            return;
+        }
         machine.began = true;
         machine.jit = Some(runner);
         machine.stage = Stage::Listening;
@@ -148,7 +163,13 @@ impl Outside {
         self.tell(number);
         let scripted = match fate {
             Fate::DiesWorking(wait, death) => Some((wait, death)),
-            Fate::Good | Fate::NeverBoots | Fate::Dies(..) | Fate::Ends(_) => None,
+            Fate::Good
+            | Fate::NeverBoots
+            | Fate::NeverConnects
+            | Fate::StuckAs(_)
+            | Fate::Dies(..)
+            | Fate::Ends(_)
+            | Fate::EndsAfter(..) => None,
         };
         let dies = scripted.or_else(|| {
             self.strikes(self.faults.machine.dies_busy, "dies working").then(|| {
@@ -174,7 +195,17 @@ impl Outside {
     pub(in crate::testing) fn leave_after_work(&mut self, number: u64) {
         let Some(machine) = self.yard.machines.get(&number) else { return };
         let kind = machine.kind;
-        let death = if let Fate::Ends(death) = machine.fate {
+        let (death, scripted) = match machine.fate {
+            Fate::Ends(death) => (Some(death), None),
+            Fate::EndsAfter(wait, death) => (Some(death), Some(wait)),
+            Fate::Good
+            | Fate::NeverBoots
+            | Fate::NeverConnects
+            | Fate::StuckAs(_)
+            | Fate::Dies(..)
+            | Fate::DiesWorking(..) => (None, None),
+        };
+        let death = if let Some(death) = death {
             death
         } else if self.strikes(self.faults.machine.hangs, "hangs after work") {
             Death::Hung
@@ -183,7 +214,7 @@ impl Outside {
         } else {
             Death::Clean
         };
-        let wait = self.dice.skewed(200, 15_000);
+        let wait = scripted.unwrap_or_else(|| self.dice.skewed(200, 15_000));
         self.later(wait, Happening::Die(number, death));
         self.tell(number);
     }
@@ -203,12 +234,14 @@ impl Outside {
         if !machine.is_alive() {
             return;
         }
+        *self.yard.deaths.entry(death).or_default() += 1;
         let booting = machine.stage == Stage::Booting;
         machine.stage = match death {
             Death::Hung if !booting => Stage::Hollow,
             Death::Hung => return,
             Death::Vanished
             | Death::Clean
+            | Death::BareZero
             | Death::RunnerError
             | Death::Outdated
             | Death::Aborted
@@ -217,6 +250,8 @@ impl Outside {
             | Death::Invented
             | Death::Crashed
             | Death::Terminated
+            | Death::Signalled
+            | Death::HostFailed
             | Death::Evicted
             | Death::Preempted
             | Death::Deadline

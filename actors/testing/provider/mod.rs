@@ -8,6 +8,7 @@ mod death;
 mod doing;
 mod hosts;
 mod life;
+mod resist;
 mod seeing;
 mod yard;
 

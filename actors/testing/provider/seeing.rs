@@ -25,6 +25,7 @@ impl Inventory for SimProvider {
     }
 
     async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
+        self.swallow().await;
         let slow = self.shared.call(Outside::remains_wait).await;
         pause(slow).await;
         let index = self.index;
@@ -39,6 +40,7 @@ impl Inventory for SimProvider {
 impl SimProvider {
     /// Looks once, somewhere between the question and the answer.
     async fn look<R: Send>(&self, see: impl FnOnce(&mut Outside, usize) -> R + Send) -> R {
+        self.swallow().await;
         let (before, after) = self
             .shared
             .call(|outside| {
@@ -67,10 +69,12 @@ impl Outside {
             return Observation::Complete(Vec::new());
         }
         let lags = self.strikes(self.faults.provider.list_lags, "machine listing lags");
+        let partial = self.strikes(self.faults.provider.list_partial, "machine listing partial");
         let mut views = Vec::new();
         for machine in self.yard.machines.values().filter(|it| it.provider == provider) {
             let young = lags && machine.since + LAG > now;
-            if machine.exists() && !young {
+            let left_out = partial && self.dice.hits(3_000);
+            if machine.exists() && !young && !left_out {
                 let silent = self.dice.hits(self.faults.provider.witness_silent)
                     || is_silenced(&self.script, machine, now);
                 views.push(machine.view(silent));
@@ -109,7 +113,7 @@ impl Outside {
     /// Returns a machine as a direct look shows it.
     pub(in crate::testing) fn show(&mut self, number: u64) -> Option<MachineView> {
         let now = self.now();
-        let silent = self.dice.hits(self.faults.provider.witness_silent);
+        let silent = self.strikes(self.faults.provider.witness_silent, "witness silent");
         let machine = self.yard.machines.get(&number)?;
         Some(machine.view(silent || is_silenced(&self.script, machine, now)))
     }
@@ -144,7 +148,8 @@ impl Outside {
         let tail = if machine.doubt {
             Tail::Unavailable("the host does not answer".into())
         } else if want_tail {
-            Tail::Captured("√ Connected to GitHub".into())
+            let log = self.script.logs.get(&target.name).cloned();
+            Tail::Captured(log.unwrap_or_else(|| "√ Connected to GitHub".into()))
         } else {
             Tail::NotNeeded
         };
@@ -167,7 +172,7 @@ impl Outside {
 
     /// Returns how long a call of a provider takes.
     pub(super) fn provider_wait(&mut self) -> u64 {
-        if self.dice.hits(self.faults.provider.slow) {
+        if self.strikes(self.faults.provider.slow, "provider is slow") {
             return self.dice.between(1_000, 25_000);
         }
         self.dice.skewed(1, 300)

@@ -9,7 +9,7 @@ use crate::model::{
 };
 use crate::ports::MachineSink;
 use crate::testing::clock::Moment;
-use crate::testing::script::Fate;
+use crate::testing::script::{Death, Fate};
 
 /// Tells what a provider can show of its machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +34,8 @@ pub struct Yard {
     pub(super) ordered: BTreeMap<MachineName, u32>,
     /// How often a machine of this name came to exist.
     pub appeared: BTreeMap<MachineName, u32>,
+    /// How many machines ended in each way.
+    pub deaths: BTreeMap<Death, u64>,
     pub(super) gone: VecDeque<(Moment, usize, MachineView)>,
     pub(in crate::testing) sinks: BTreeMap<usize, Arc<dyn MachineSink>>,
     pub(super) last: u64,

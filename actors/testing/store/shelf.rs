@@ -141,6 +141,11 @@ impl Shelf {
         self.unhandled.len()
     }
 
+    /// Returns how many deliveries were ever accepted.
+    pub fn accepted_count(&self) -> usize {
+        self.inbox.len()
+    }
+
     /// Returns how many instances came to their end.
     pub fn lifetimes(&self) -> u64 {
         self.lifetimes
@@ -157,7 +162,10 @@ impl Shelf {
     }
 
     /// Saves an instance's row; says what was seen.
-    pub(super) fn save_instance(&mut self, save: InstanceSave) -> Result<Option<Seen>, SaveError> {
+    pub(in crate::testing) fn save_instance(
+        &mut self,
+        save: InstanceSave,
+    ) -> Result<Option<Seen>, SaveError> {
         self.saves += 1;
         if save.epoch != self.epoch {
             return Err(SaveError::Fenced(save.epoch));

@@ -197,6 +197,9 @@ impl Outside {
         }
         self.note("inbox", id.as_str(), 0);
         let accepted = self.shelf.accept(id, notice);
+        if std::mem::take(&mut self.script.crash_at_delivery) {
+            self.crash("scripted crash after a delivery");
+        }
         let rate = self.faults.store.crash_after;
         self.may_crash(rate, "crash after an inbox write");
         if self.strikes(self.faults.store.inbox_fails / 2, "inbox answer lost") {

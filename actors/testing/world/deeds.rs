@@ -69,8 +69,9 @@ impl World {
     /// Does what an operator does, if there is a daemon to do it to.
     pub(super) fn deed(&mut self, deed: Deed) {
         if self.life.is_none() {
+            // Operators try again when it is up, in the order in which they tried first.
             if !matches!(deed, Deed::Stop) {
-                self.outside().later(60_000, Happening::Operator(deed));
+                self.put_off.push(deed);
             }
             return;
         }
@@ -101,13 +102,17 @@ impl World {
         }
     }
 
-    fn ask_to_go(&self, instance: InstanceId, rank: WishRank) {
+    /// Asks for an instance to go, as an operator does.
+    pub fn ask_to_go(&self, instance: InstanceId, rank: WishRank) {
         let by = Petition { who: "operator".into(), why: "simulated".into() };
         self.say(ToFleet::Retire { instance, rank, by, reply: Reply::nobody() });
     }
 
     /// Says something to the daemon, if it lives.
     pub fn say(&self, letter: ToFleet) {
+        if let ToFleet::Retire { instance, rank: WishRank::Force, .. } = &letter {
+            self.outside().forced.insert(instance.clone());
+        }
         if let Some(life) = &self.life {
             life.fleet.tell(letter).ok();
         }
@@ -142,8 +147,10 @@ impl Outside {
             Some(Dispatch::Wait) => self.later(1_000, Happening::Poll(number)),
             Some(Dispatch::Leave) => self.later(1_000, Happening::Die(number, Death::Clean)),
             Some(Dispatch::Work(_))
-                if self.strikes(self.faults.provider.dispatch_lost, "dispatch answer lost") =>
+                if self.script.loses_dispatch()
+                    || self.strikes(self.faults.provider.dispatch_lost, "dispatch answer lost") =>
             {
+                self.note("dispatch lost", instance.as_str(), 0);
                 self.later(2_000, Happening::Poll(number));
             }
             Some(Dispatch::Work(jit)) => {

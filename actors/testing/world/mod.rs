@@ -12,10 +12,13 @@
 //! in the middle of whatever they did; what was durable stays and a new daemon starts on it.
 
 mod arrivals;
+mod crowd;
 mod daemon;
 mod deeds;
 mod end;
 mod happen;
+mod harm;
+mod news;
 mod plan;
 mod stage;
 
@@ -30,6 +33,7 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 
 use super::clock::{Moment, millis};
+use super::happening::{Deed, Happening};
 use super::observed::{Observed, Seen};
 use super::outside::{Outside, Shared};
 use crate::fleet::ToFleet;
@@ -52,6 +56,8 @@ pub struct World {
     history: Vec<Observed>,
     remembers: bool,
     steps: u64,
+    /// What operators wanted while the daemon was down.
+    put_off: Vec<Deed>,
 }
 
 /// One life of the daemon.
@@ -74,6 +80,7 @@ impl World {
             history: Vec::new(),
             remembers: false,
             steps: 0,
+            put_off: Vec::new(),
         };
         world.start_daemon();
         world
@@ -227,6 +234,9 @@ impl World {
             (self.daemon)(ports)
         };
         self.life = Some(Life { tasks, fleet, registry });
+        for (wait, deed) in (1_000..).zip(std::mem::take(&mut self.put_off)) {
+            self.outside().later(wait, Happening::Operator(deed));
+        }
     }
 
     fn bury_if_crashed(&mut self) {

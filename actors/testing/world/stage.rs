@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::World;
+use crate::fleet::ToFleet;
 use crate::model::{
-    ControllerId, HolderId, InstanceId, Labels, MachineName, Place, RunnerName, Stamp, State,
+    ControllerId, HolderId, HostName, Instance, InstanceId, Labels, MachineName, Place, PoolSpec,
+    RunnerName, Stamp, State, Version, WriteId,
 };
+use crate::ports::InstanceSave;
 use crate::testing::clock::millis;
-use crate::testing::happening::Happening;
+use crate::testing::forge::JobStage;
+use crate::testing::happening::{Deed, Happening};
 use crate::testing::observed::{DeleteCalled, Seen};
 use crate::testing::outside::Outside;
 use crate::testing::script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point};
@@ -31,6 +35,23 @@ impl World {
         let attempt = outside.hub.jobs.get(&job).map_or(0, |job| job.attempt);
         outside.cancel_assigned(job, attempt);
         outside.cancel_job(job);
+    }
+
+    /// Cancels every job that wants a runner and asks for labels like these.
+    pub fn cancel_all(&self, like: impl Fn(&Labels) -> bool) {
+        let waiting: Vec<u64> = {
+            let outside = self.outside();
+            let queued = outside.hub.jobs.values().filter(|job| job.stage == JobStage::Queued);
+            queued.filter(|job| like(&job.labels)).map(|job| job.number).collect()
+        };
+        for job in waiting {
+            self.cancel(job);
+        }
+    }
+
+    /// Lets a queued job be over, run by a runner that is not ours.
+    pub fn run_elsewhere(&self, job: u64) {
+        self.outside().run_by_stranger(job);
     }
 
     /// Lets the forge assign nothing but what is paired.
@@ -60,6 +81,75 @@ impl World {
     /// Decides how the next create goes.
     pub fn next_create(&self, plan: CreatePlan) {
         self.outside().script.creates.push_back(plan);
+    }
+
+    /// Decides how every create goes that is not planned one by one, until told otherwise.
+    pub fn every_create(&self, plan: Option<CreatePlan>) {
+        self.outside().script.every_create = plan;
+    }
+
+    /// Decides how every machine lives that is not planned one by one, until told otherwise.
+    pub fn every_machine(&self, fate: Option<Fate>) {
+        self.outside().script.every_machine = fate;
+    }
+
+    /// Leaves each provider room for so many machines, until told otherwise; more are refused.
+    pub fn leave_room(&self, room: Option<usize>) {
+        self.outside().script.room = room;
+    }
+
+    /// Lets a host accept every machine and start none; it looks empty and is preferred.
+    pub fn sicken(&self, host: &HostName) {
+        self.outside().script.sick_hosts.insert(host.clone());
+    }
+
+    /// Lets a host start machines again.
+    pub fn cure(&self, host: &HostName) {
+        self.outside().script.sick_hosts.remove(host);
+    }
+
+    /// Lets every listing of all live rows be empty for so long: a sweep takes all machines
+    /// for orphans.
+    pub fn blank_records_for(&self, time: Duration) {
+        let mut outside = self.outside();
+        outside.script.blank_records_until = outside.now() + millis(time);
+    }
+
+    /// Lets another writer change a row behind its owner's back.
+    pub fn overwrite(&self, id: &InstanceId, change: impl FnOnce(&mut Instance)) {
+        let mut outside = self.outside();
+        let Some(row) = outside.shelf.row(id) else { return };
+        let mut row = Instance::clone(row);
+        let replaces = row.version;
+        change(&mut row);
+        row.version = Version(replaces.0 + 1);
+        row.write = WriteId(!row.write.0);
+        let epoch = outside.shelf.epoch();
+        let save = InstanceSave { row, replaces, epoch, events: Vec::new(), exit: None };
+        let done = outside.shelf.save_instance(save);
+        outside.note("overwritten", id.as_str(), u64::from(done.is_ok()));
+    }
+
+    /// Loads a config with these pools.
+    pub fn reload(&mut self, pools: Vec<PoolSpec>) {
+        self.outside().pools = pools.iter().cloned().map(Arc::new).collect();
+        self.plan.pools.clone_from(&pools);
+        self.say(ToFleet::Apply(pools));
+    }
+
+    /// Loads a config that changes the machines of a pool.
+    pub fn roll(&mut self, pool: usize) {
+        self.deed(Deed::Roll(pool));
+    }
+
+    /// Drains a pool, or resumes it, as an operator does.
+    pub fn drain(&mut self, pool: usize, drained: bool) {
+        self.deed(Deed::Drain { pool, drained });
+    }
+
+    /// Stops the daemon in an orderly way; it starts again after a while.
+    pub fn restart(&mut self) {
+        self.deed(Deed::Restart);
     }
 
     /// Decides how the next machine lives.
@@ -102,6 +192,11 @@ impl World {
         self.outside().script.hidden_jobs.insert(job);
     }
 
+    /// Lets the next answer about a job come so late, and say what was true before.
+    pub fn answer_late(&self, job: u64, wait: Duration) {
+        self.outside().script.late_readings.insert(job, millis(wait));
+    }
+
     /// Lets every machine listing be empty, and call itself complete, for so long.
     pub fn empty_listings_for(&self, time: Duration) {
         let mut outside = self.outside();
@@ -137,6 +232,15 @@ impl World {
         let number = outside.yard.anywhere(machine).map(|machine| machine.number);
         if let Some(number) = number {
             outside.die(number, death);
+        }
+    }
+
+    /// Lets a machine that does not boot come up after all, now.
+    pub fn boot(&self, machine: &MachineName) {
+        let mut outside = self.outside();
+        let number = outside.yard.anywhere(machine).map(|machine| machine.number);
+        if let Some(number) = number {
+            outside.up(number);
         }
     }
 

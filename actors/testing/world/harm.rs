@@ -1,0 +1,80 @@
+//! More words for scenarios: harm done to machines and their providers, and what came of it.
+
+use std::time::Duration;
+
+use super::World;
+use crate::model::{InstanceId, MachineName, ProviderId};
+use crate::testing::clock::millis;
+use crate::testing::happening::Deed;
+use crate::testing::script::{Death, Resists};
+
+impl World {
+    /// Lets a machine outlive every deletion until it is allowed to go.
+    pub fn resist_deletion(&self, machine: &MachineName, how: Resists) {
+        self.outside().script.resisting.insert(machine.clone(), how);
+    }
+
+    /// Lets a machine go at its next deletion.
+    pub fn allow_deletion(&self, machine: &MachineName) {
+        self.outside().script.resisting.remove(machine);
+    }
+
+    /// Lets a provider swallow every call for so long: no answer, no refusal, no effect, and
+    /// nothing told to the watcher.
+    pub fn swallow_calls(&self, provider: &ProviderId, time: Duration) {
+        let mut outside = self.outside();
+        let until = outside.now() + millis(time);
+        outside.script.swallowing.insert(provider.clone(), until);
+    }
+
+    /// Lets the end of a job name no runner.
+    pub fn end_nameless(&self, job: u64) {
+        self.outside().script.nameless.insert(job);
+    }
+
+    /// Lets the log of a machine end with these words.
+    pub fn write_log(&self, machine: &MachineName, words: &str) {
+        self.outside().script.logs.insert(machine.clone(), words.into());
+    }
+
+    /// Takes the host of a machine away for good: what ran there is dead, and the provider
+    /// stays in doubt for ever.
+    pub fn take_host_of(&self, machine: &MachineName) {
+        let mut outside = self.outside();
+        let host = outside.yard.anywhere(machine).map(|machine| machine.host.clone());
+        if let Some(host) = host {
+            outside.take_host(&host);
+        }
+    }
+
+    /// Ends a machine in the very moment somebody else deletes it: over and leaving at once.
+    pub fn end_leaving(&self, machine: &MachineName, death: Death) {
+        self.outside().end_leaving(machine, death);
+    }
+
+    /// Lets an operator force an instance.
+    pub fn force(&mut self, instance: &InstanceId) {
+        self.deed(Deed::Force(instance.clone()));
+    }
+
+    /// Returns the job whose worker is alive on a machine.
+    pub fn working(&self, machine: &MachineName) -> Option<u64> {
+        self.outside().yard.anywhere(machine).and_then(|machine| machine.worker)
+    }
+
+    /// Returns whether a machine exists.
+    pub fn exists(&self, machine: &MachineName) -> bool {
+        self.outside().yard.anywhere(machine).is_some_and(crate::testing::Machine::exists)
+    }
+
+    /// Returns whether a job ran once and came to its end on a machine that lived to see it.
+    pub fn was_spared(&self, job: u64) -> bool {
+        let outside = self.outside();
+        outside.hub.jobs.get(&job).is_some_and(|job| job.is_over() && job.starts == 1 && !job.lost)
+    }
+
+    /// Returns how often a fault was injected.
+    pub fn injected(&self, fault: &str) -> u64 {
+        self.outside().injected.get(fault).copied().unwrap_or_default()
+    }
+}

@@ -1,0 +1,140 @@
+//! A fault that never strikes tests nothing: every one there is strikes within some hundred worlds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ostler_actors::testing::{Death, Watched, Weather, in_virtual_time};
+
+use super::mutants::small;
+
+/// Within how many small worlds each fault has struck.
+const SEEDS: u64 = 300;
+
+/// The lies and failures of the forge.
+const FORGE: [&str; 31] = [
+    "assignment missed",
+    "busy, so 422",
+    "cancelled before pick-up",
+    "delivery given up",
+    "deregister answer lost",
+    "deregister fails",
+    "false 404",
+    "false 404 on removal",
+    "forge is slow",
+    "forge listing fails",
+    "forge read fails",
+    "hook doubled",
+    "hook doubled under one id",
+    "hook hours late",
+    "hook lost",
+    "hook of a stranger",
+    "hook overtaken",
+    "job cancelled",
+    "job false 404",
+    "job listing lags",
+    "lying 422",
+    "mint answer lost",
+    "mint answered 409",
+    "mint in vain",
+    "mint put off",
+    "mint refused",
+    "nasty removal",
+    "out of points",
+    "runner listing lags",
+    "stale runner",
+    "stale runner listed",
+];
+
+/// The same of the providers.
+const PROVIDER: [&str; 23] = [
+    "change not told",
+    "change told late",
+    "create answer lost",
+    "create hangs",
+    "create in vain",
+    "create refused",
+    "delete answer lost",
+    "delete fails",
+    "delete lies",
+    "dispatch answer lost",
+    "machine falsely absent",
+    "machine listing empty",
+    "machine listing fails",
+    "machine listing lags",
+    "machine listing partial",
+    "machine read fails",
+    "machine too late",
+    "provider in doubt",
+    "provider is slow",
+    "refused, comes anyway",
+    "remains are slow",
+    "remains cannot be had",
+    "witness silent",
+];
+
+/// What happens to machines, to jobs, and by people.
+const LIFE: [&str; 15] = [
+    "deleted by others",
+    "dies",
+    "dies booting",
+    "dies working",
+    "hangs after work",
+    "host lost",
+    "never boots",
+    "odd exit",
+    "operator deletes",
+    "operator drains",
+    "operator forces",
+    "orderly restart",
+    "pool rolled",
+    "slow boot",
+    "startup failure",
+];
+
+/// What befalls the store, and the daemon at it.
+const STORE: [&str; 14] = [
+    "crash after a create",
+    "crash after a delete",
+    "crash after a deregistration",
+    "crash after a mint",
+    "crash after a save",
+    "crash after an inbox write",
+    "crash at a read",
+    "crash before a save",
+    "inbox answer lost",
+    "inbox fails",
+    "save answer lost",
+    "save fails",
+    "store read fails",
+    "store stalls",
+];
+
+/// What struck in a world: its faults, and the ways its machines ended.
+fn struck(seed: u64) -> (BTreeMap<&'static str, u64>, BTreeSet<Death>) {
+    in_virtual_time(async {
+        let mut world = Watched::new(small(Weather::Everything, seed));
+        world.storm(Duration::from_mins(30)).await;
+        let outside = world.outside();
+        (outside.injected.clone(), outside.yard.deaths.keys().copied().collect())
+    })
+}
+
+#[test]
+fn every_fault_there_is_strikes_within_some_hundred_worlds() {
+    let named = FORGE.into_iter().chain(PROVIDER).chain(LIFE).chain(STORE).chain(["writer panics"]);
+    let named: BTreeSet<&str> = named.collect();
+    let (mut faults, mut deaths): (BTreeSet<&str>, _) = (named.clone(), BTreeSet::from(Death::ALL));
+    let mut nameless = BTreeSet::new();
+    for seed in 0..SEEDS {
+        let (injected, died) = struck(seed);
+        nameless.extend(injected.keys().copied().filter(|name| !named.contains(name)));
+        faults.retain(|name| !injected.contains_key(name));
+        deaths.retain(|death| !died.contains(death));
+        if faults.is_empty() && deaths.is_empty() {
+            println!("every fault and every end struck within {} worlds", seed + 1);
+            break;
+        }
+    }
+    assert!(faults.is_empty() && deaths.is_empty(), "never struck: {faults:?}, {deaths:?}");
+    assert!(nameless.is_empty(), "struck and not in the list: {nameless:?}");
+}

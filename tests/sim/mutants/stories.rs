@@ -1,0 +1,102 @@
+//! Coincidences that few seeds bring, told on purpose. Each returns the promises broken in it.
+
+use std::time::Duration;
+
+use ostler_actors::fleet::ToFleet;
+use ostler_actors::invariants::Violation;
+use ostler_actors::mail::Reply;
+use ostler_actors::model::{Instance, Petition, PoolSpec, State, WishRank};
+use ostler_actors::testing::{HookKind, Plan, Watched, in_virtual_time, pool};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_mins(1);
+
+fn tell(provider: &str, runners: u32, told: impl AsyncFnOnce(&mut Watched)) -> Vec<Violation> {
+    let pools = vec![PoolSpec { min_idle: runners, ..pool("linux", provider, runners) }];
+    in_virtual_time(async {
+        let mut world = Watched::new(Plan::quiet(pools)).remembering();
+        world.hold_assignments();
+        let ready = |world: &Watched| {
+            let rows = world.rows();
+            rows.len() == runners as usize && rows.iter().all(|row| row.state == State::Idle)
+        };
+        assert!(world.comes(5 * MINUTE, ready).await, "{:?}", world.states());
+        told(&mut world).await;
+        world.free_assignments();
+        world.finish().await
+    })
+}
+
+/// Waits for the instance that has a delivered offer.
+async fn delivered(world: &mut Watched) -> Instance {
+    let holds = |row: &Instance| row.offer.as_ref().is_some_and(|offer| offer.delivered);
+    assert!(world.comes(2 * MINUTE, |world| world.rows().iter().any(holds)).await);
+    world.rows().into_iter().find(holds).expect("it was just there")
+}
+
+/// A job runs here that nobody names; the one offered here is over, run by somebody else.
+pub(super) fn completion_of_the_offered_job() -> Vec<Violation> {
+    tell("split", 1, async |world| {
+        let offered = world.queue(&["linux"], MINUTE);
+        let row = delivered(world).await;
+        world.lose_hooks(HookKind::InProgress, 100);
+        world.darken_forge(15 * MINUTE);
+        let job = world.queue(&["linux"], 30 * MINUTE);
+        world.pair(job, &row.machine);
+        assert!(world.comes(2 * MINUTE, |world| has_worker(world, &row)).await);
+        world.be_nasty(&row.runner_name(1));
+        world.run_elsewhere(offered);
+        world.run_for(20 * MINUTE).await;
+    })
+}
+
+/// An answer about the first offer of a job comes when its second is delivered.
+pub(super) fn answer_about_an_earlier_offer() -> Vec<Violation> {
+    tell("split", 3, async |world| {
+        let job = world.queue(&["linux"], MINUTE);
+        let first = delivered(world).await;
+        // The forge is asked about it, and takes its time.
+        world.answer_late(job, 20 * SECOND);
+        let asked = |world: &Watched| world.outside().script.late_readings.is_empty();
+        assert!(world.comes(10 * MINUTE, asked).await);
+        // Another job runs there meanwhile, so that the first is offered to somebody else.
+        let other = world.queue(&["linux"], MINUTE);
+        world.pair(other, &first.machine);
+        world.pick_up_after(&first.machine, Duration::ZERO);
+        let again = |world: &Watched| {
+            world.rows().iter().filter(|row| row.id != first.id).any(|row| {
+                let offer = row.offer.as_ref().filter(|offer| offer.job.number == job);
+                offer.is_some_and(|offer| offer.delivered)
+            })
+        };
+        assert!(world.comes(20 * SECOND, again).await, "{:?}", world.states());
+        world.run_for(MINUTE).await;
+    })
+}
+
+/// A job was assigned to a runner that was removed all the same, and its witness is silent.
+pub(super) fn silent_witness() -> Vec<Violation> {
+    tell("witness", 1, async |world| {
+        let row = world.rows().remove(0);
+        world.lose_hooks(HookKind::InProgress, 100);
+        world.darken_forge(15 * MINUTE);
+        world.silence(&row.machine, 15 * MINUTE);
+        world.pick_up_after(&row.machine, 50 * SECOND);
+        let job = world.queue(&["linux"], 30 * MINUTE);
+        world.pair(job, &row.machine);
+        world.run_for(5 * SECOND).await;
+        world.be_nasty(&row.runner_name(1));
+        world.say(ToFleet::Retire {
+            instance: row.id.clone(),
+            rank: WishRank::Delete,
+            by: Petition { who: "tester".into(), why: "the story wants it".into() },
+            reply: Reply::nobody(),
+        });
+        world.run_for(20 * MINUTE).await;
+    })
+}
+
+fn has_worker(world: &Watched, row: &Instance) -> bool {
+    let outside = world.outside();
+    outside.yard.anywhere(&row.machine).is_some_and(|machine| machine.worker.is_some())
+}
