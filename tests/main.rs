@@ -1,4 +1,5 @@
 //! One binary for every test outside the core, one module a layer. See `tests/README.md`.
 
+mod daemon;
 mod layers;
 mod spec;
