@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::config::{self, Change, Config, Outside};
+use crate::config::{self, Change, Config};
 
 /// Shows what a reload would do: pools added, removed and changed, and which of them roll.
 #[derive(Debug, Args)]
@@ -28,8 +28,10 @@ impl Plan {
     }
 
     fn plan(&self, out: &mut dyn Write) -> io::Result<ExitCode> {
-        let new = read(&self.config);
-        let old = self.against.as_deref().map_or_else(|| Some(Config::empty()), read);
+        let place = self.against.as_deref().unwrap_or(&self.config);
+        let new = read(&self.config, place);
+        let old =
+            self.against.as_deref().map_or_else(|| Some(Config::empty()), |old| read(old, place));
         let (Some(old), Some(new)) = (old, new) else { return Ok(ExitCode::from(2)) };
         let changes = config::plan(&old, &new);
         if self.json {
@@ -47,8 +49,8 @@ impl Plan {
 }
 
 /// Reads the text alone: a plan is made at a desk, where the fleet's secrets are not.
-fn read(path: &Path) -> Option<Config> {
-    match config::load(path, &Outside::text_only()) {
+fn read(path: &Path, place: &Path) -> Option<Config> {
+    match config::load_draft(path, place) {
         Ok(loaded) => Some(loaded.config),
         Err(problems) => {
             eprint!("{problems}\n{}\n", super::check::count(&problems));

@@ -79,10 +79,10 @@ pub(crate) fn read(section: &Section<'_>, name: &str) -> Vec<Credential> {
     let single = section.wrote("app") || section.wrote("token");
     if several.is_empty() {
         if !single && section.node("credential").is_none() {
-            section.note(
-                section.error("token", format!("forge `{name}` has no credential"))
-                    .help("add app = { client_id = \"…\", private_key = { file = \"app.pem\" } } or token = { env = \"GITHUB_TOKEN\" }"),
-            );
+            section.note(section.error("token", format!("forge `{name}` has no credential")).help(
+                "add app = { client_id = \"…\", private_key = { file = \"app.pem\" } } or \
+                            token = { env = \"GITHUB_TOKEN\" }",
+            ));
         }
         let auth = auth(section, name);
         return auth
@@ -140,15 +140,23 @@ fn auth(section: &Section<'_>, name: &str) -> Option<Auth> {
     match (section.inner("app"), section.node("token")) {
         (Some(_), Some(token)) => {
             section.note(
-                section.error("app", format!("`{name}` has both an app and a token")).also(Some(token.at), "and here")
-                    .help("keep one; an App has its own rate limit and outlives the people who made it"),
+                section
+                    .error("app", format!("`{name}` has both an app and a token"))
+                    .also(Some(token.at), "and here")
+                    .help(
+                        "keep one; an App has its own rate limit and outlives the people who made \
+                            it",
+                    ),
             );
             None
         }
         (Some(app), None) => {
             let private_key = app.secret("private_key")?;
             if app.cx.looks() && !private_key.expose().contains("PRIVATE KEY-----") {
-                app.note(app.error("private_key", "the App's private key is not PEM").help("use the .pem file that GitHub let you download; it begins with -----BEGIN RSA PRIVATE KEY-----"));
+                app.note(app.error("private_key", "the App's private key is not PEM").help(
+                    "use the .pem file that GitHub let you download; it begins with \
+                        -----BEGIN RSA PRIVATE KEY-----",
+                ));
             }
             let client_id = app.text("client_id")?.to_owned();
             Some(Auth::App { client_id, private_key })

@@ -61,7 +61,8 @@ impl Cron {
 fn field(text: &str, what: &str, least: u32, most: u32, names: &[&str]) -> Result<u64, String> {
     let bad = || {
         format!(
-            "has `{text}` for the {what}, which can be {least} to {most}, `*`, ranges `a-b`, lists `a,b` and steps `*/n`"
+            "has `{text}` for the {what}, which can be {least} to {most}, `*`, ranges \
+                    `a-b`, lists `a,b` and steps `*/n`"
         )
     };
     let number = |word: &str| {

@@ -89,9 +89,13 @@ fn forge(section: &Section<'_>, name: &str) -> ForgeSettings {
     }
     if !section.wrote("webhook_secret") {
         let what = format!(
-            "forge `{name}` has no webhook_secret: jobs are heard of only by asking, up to a minute late"
+            "forge `{name}` has no webhook_secret: jobs are heard of only by asking, \
+                    up to a minute late"
         );
-        section.note(section.warning("webhook_secret", what).help("add webhook_secret = { env = \"NAME\" }, and a webhook to /webhooks/NAME of this daemon"));
+        section.note(section.warning("webhook_secret", what).help(
+            "add webhook_secret = { env = \"NAME\" }, and a webhook to /webhooks/NAME \
+                of this daemon",
+        ));
     }
     let url = section.text_or("api_url", "https://api.github.com");
     check_url(section, &url);

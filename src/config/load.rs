@@ -50,7 +50,20 @@ impl<'a> Outside<'a> {
 /// Loads a file, or all `*.toml` of a directory; returns every problem when there is an error.
 pub fn load(path: &Path, outside: &Outside<'_>) -> Result<Loaded, Problems> {
     let desk = Desk::default();
-    let files = Arc::new(sources::read(path, &desk));
+    let files = sources::read(path, &desk);
+    finish(files, desk, outside)
+}
+
+/// Loads the text alone of a configuration that is meant to replace the one at `place`: relative
+/// paths are read as if it lay there, so that moving a draft changes nothing.
+pub fn load_draft(path: &Path, place: &Path) -> Result<Loaded, Problems> {
+    let desk = Desk::default();
+    let files = sources::read(path, &desk).meant_for(sources::root(place));
+    finish(files, desk, &Outside::text_only())
+}
+
+fn finish(files: Files, desk: Desk, outside: &Outside<'_>) -> Result<Loaded, Problems> {
+    let files = Arc::new(files);
     let tables = sources::parse(&files, &desk);
     for table in &tables {
         shape::check(table, keys::ROOT, "", &desk);

@@ -12,8 +12,21 @@ const OCCASIONS: [&str; 4] = ["stuck", "breaker", "leak", "config"];
 
 /// The keys of `[notify]`.
 pub(crate) const KEYS: Keys = &[&[
-    Key::new("url", Kind::Secret, "Where the message is posted as JSON; a chat's address is as good as a password, so it is a secret.").required(),
-    Key::new("on", Kind::Texts, "What is told: stuck (an instance makes no progress), breaker (a pool stopped creating), leak (a machine without an owner), config (a reload was refused).").or("[\"stuck\", \"breaker\", \"leak\", \"config\"]"),
+    Key::new(
+        "url",
+        Kind::Secret,
+        "Where the message is posted as JSON; a chat's address is as good as a \
+            password, so it is a secret.",
+    )
+    .required(),
+    Key::new(
+        "on",
+        Kind::Texts,
+        "What is told: stuck (an instance makes no progress), breaker (a pool \
+            stopped creating), leak (a machine without an owner), config (a reload \
+            was refused).",
+    )
+    .or("[\"stuck\", \"breaker\", \"leak\", \"config\"]"),
 ]];
 
 /// Holds `[notify]`.

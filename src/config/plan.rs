@@ -7,6 +7,29 @@ use serde_json::Value;
 
 use super::{Config, Pool};
 
+/// Keys of a pool that shape its machines.
+const SHAPING: [&str; 15] = [
+    "arch",
+    "binding",
+    "ca",
+    "env",
+    "extra_specs",
+    "flavor",
+    "forge",
+    "image",
+    "labels",
+    "os",
+    "pod",
+    "provider",
+    "proxy",
+    "runner_group",
+    "scope",
+];
+
+/// Keys that say where a forge or a provider is. What was made there would be out of sight.
+const PLACE: [&str; 6] =
+    ["api_url:", "kind:", "kubeconfig:", "context:", "namespace:", "work_dir:"];
+
 /// Describes one effect of going from one configuration to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
@@ -116,16 +139,21 @@ fn pools(old: &Config, new: &Config, changes: &mut Vec<Change>) {
 fn changed(what: String, before: &Pool, after: &Pool) -> Option<Change> {
     let mut keys = differences(&before.redacted(), &after.redacted());
     keys.retain(|key| !key.starts_with("revision:"));
-    let effect = if before.revision == after.revision {
-        if keys.is_empty() {
-            return None;
-        }
-        "takes effect at once; no machine is replaced".into()
-    } else {
+    let rolls = before.revision != after.revision;
+    if !rolls && keys.is_empty() {
+        return None;
+    }
+    if rolls && !keys.iter().any(|key| SHAPING.iter().any(|shaping| key.starts_with(shaping))) {
+        keys.push(format!("provider {}: what it starts differs, see below", after.provider));
+    }
+    let effect = if rolls {
+        let (old, new) = (&before.revision, &after.revision);
         format!(
-            "rolls from {} to {}: idle machines are replaced a few at a time, busy ones finish",
-            before.revision, after.revision
+            "rolls from {old} to {new}: idle machines are replaced a few at a time, \
+                    busy ones finish"
         )
+    } else {
+        "takes effect at once; no machine is replaced".into()
     };
     Some(Change { kind: Kind::Changed, what, keys, effect })
 }
@@ -146,32 +174,46 @@ fn named(kind: &str, before: &Value, after: &Value, old: &Config, changes: &mut 
             continue;
         };
         let keys = differences(earlier, value);
-        if !keys.is_empty() {
-            changes.push(Change {
-                kind: Kind::Changed,
-                what,
-                keys,
-                effect: "takes effect with the next call".into(),
-            });
+        let users = users(kind, name, old);
+        let moves = keys.iter().any(|key| PLACE.iter().any(|place| key.starts_with(place)));
+        if moves && !users.is_empty() {
+            let effect = format!(
+                "refused while machines of pool {users} are left: it would be somewhere \
+                        else, and they out of sight; give the new place a new name"
+            );
+            changes.push(Change { kind: Kind::Refused, what, keys, effect });
+        } else if !keys.is_empty() {
+            let effect = "takes effect with the next call".into();
+            changes.push(Change { kind: Kind::Changed, what, keys, effect });
         }
     }
     for name in before.keys().filter(|name| !after.contains_key(*name)) {
-        let users: Vec<&str> = old
-            .pools
-            .iter()
-            .filter(
-                |pool| if kind == "forge" { pool.forge == *name } else { pool.provider == *name },
-            )
-            .map(|pool| pool.name.as_str())
-            .collect();
+        let users = users(kind, name, old);
         let what = format!("{kind} {name}");
         changes.push(if users.is_empty() {
-            Change { kind: Kind::Removed, what, keys: Vec::new(), effect: "gone; no pool used it".into() }
+            Change {
+                kind: Kind::Removed,
+                what,
+                keys: Vec::new(),
+                effect: "gone; no pool used it".into(),
+            }
         } else {
-            let effect = format!("refused while machines of pool {} are left: remove or move the pool first, reload, and remove the {kind} when it has drained", users.join(", "));
+            let effect = format!(
+                "refused while machines of pool {users} are left: remove or move the pool \
+                    first, reload, and remove the {kind} when it has drained"
+            );
             Change { kind: Kind::Refused, what, keys: Vec::new(), effect }
         });
     }
+}
+
+/// Names the pools that use a forge or a provider.
+fn users(kind: &str, name: &str, config: &Config) -> String {
+    let uses =
+        |pool: &&Pool| if kind == "forge" { pool.forge == name } else { pool.provider == name };
+    let names: Vec<&str> =
+        config.pools.iter().filter(uses).map(|pool| pool.name.as_str()).collect();
+    names.join(", ")
 }
 
 /// Lists the keys in which two values differ, down to the values themselves.

@@ -76,10 +76,14 @@ impl Schedule {
         };
         if minutes.is_some_and(|minutes| minutes.is_momentary()) {
             let what = format!(
-                "`{}` holds for single minutes only; runners would hardly have started when it is over",
+                "`{}` holds for single minutes only; runners would hardly have started \
+                        when it is over",
                 section.key("cron")
             );
-            section.note(section.warning("cron", what).help("a schedule holds while its cron matches: begin with `*` for all minutes of the hours"));
+            section.note(section.warning("cron", what).help(
+                "a schedule holds while its cron matches: begin with `*` for all minutes \
+                    of the hours",
+            ));
         }
         let zone = zone(section, timezone);
         let min_idle = section.whole("min_idle")?;

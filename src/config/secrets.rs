@@ -93,7 +93,8 @@ pub(crate) fn fetch(cx: &Cx<'_>, key: &str, node: &Node) -> Option<Secret> {
             tell(
                 format!("`{key}` needs the variable `{name}`, which is not set"),
                 format!(
-                    "set {name} in the daemon's environment (systemd: EnvironmentFile=), or use {{ file = \"path\" }}"
+                    "set {name} in the daemon's environment (systemd: EnvironmentFile=), or \
+                            use {{ file = \"path\" }}"
                 ),
             );
             return None;
@@ -101,7 +102,9 @@ pub(crate) fn fetch(cx: &Cx<'_>, key: &str, node: &Node) -> Option<Secret> {
         (Err(why), Source::File(path)) => {
             tell(
                 format!("`{key}` needs the file `{}`, which cannot be read: {why}", path.display()),
-                "create it, readable for the daemon's user only; relative paths start beside this file".into(),
+                "create it, readable for the daemon's user only; relative paths start \
+                        beside this file"
+                    .into(),
             );
             return None;
         }

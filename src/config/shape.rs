@@ -161,7 +161,8 @@ fn secret(kind: &Kind, node: &Node, path: &str, desk: &Desk) {
         Value::Text(_) => (
             format!("`{path}` is written in the file; secrets are only named there"),
             format!(
-                "move it to the environment or to a file of its own and write `{key} = {how}`; change it if others saw this file"
+                "move it to the environment or to a file of its own and write `{key} = \
+                        {how}`; change it if others saw this file"
             ),
         ),
         Value::Whole(_)

@@ -14,10 +14,17 @@ const LARGEST: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Files(Vec<File>);
 
+/// Returns the folder that relative paths of a configuration start from.
+pub(crate) fn root(path: &Path) -> &Path {
+    if path.is_dir() { path } else { path.parent().unwrap_or(Path::new("")) }
+}
+
 #[derive(Debug)]
 struct File {
     path: PathBuf,
     text: String,
+    /// Where relative paths start: beside the file, or where it is meant to go.
+    folder: PathBuf,
 }
 
 impl Files {
@@ -38,8 +45,16 @@ impl Files {
 
     /// Returns where a path written in a file points: relative ones start beside the file.
     pub(crate) fn beside(&self, file: usize, written: &str) -> PathBuf {
-        let folder = self.0.get(file).and_then(|file| file.path.parent()).unwrap_or(Path::new(""));
+        let folder = self.0.get(file).map_or(Path::new(""), |file| &file.folder);
         folder.join(written)
+    }
+
+    /// Pretends that all files lie in another folder.
+    pub(crate) fn meant_for(mut self, folder: &Path) -> Self {
+        for file in &mut self.0 {
+            folder.clone_into(&mut file.folder);
+        }
+        self
     }
 
     /// Returns the paths of all files.
@@ -114,7 +129,8 @@ fn add(files: &mut Files, path: PathBuf, bytes: Vec<u8>, desk: &Desk) {
         desk.note(Problem::error("", what).at(Some(at)).help("save it as UTF-8"));
         String::from_utf8_lossy(error.as_bytes()).into_owned()
     });
-    files.0.push(File { path, text });
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    files.0.push(File { path, text, folder });
 }
 
 /// Parses every file; returns the tables of those that are TOML.

@@ -15,11 +15,38 @@ const EIGHT_DAYS: Duration = Duration::from_hours(8 * 24);
 
 /// The keys of `[store]`.
 pub(crate) const KEYS: Keys = &[&[
-    Key::new("url", Kind::TextOrSecret, "Where the records are: sqlite://PATH or postgres://HOST/NAME; a secret when it holds a password.").or("\"sqlite://STATE_DIR/ostler.db\""),
-    Key::new("lease", Kind::Duration { least: 3 }, "How long a daemon that fell silent stays the one in charge.").or("\"15s\""),
-    Key::new("seal_key", Kind::Secret, "The key that seals what must not be readable in the store: 32 bytes as base64 or hex. With SQLite one is made in state_dir when it is left out."),
-    Key::new("retention", Kind::Duration { least: 60 }, "How long the history of what is gone is kept.").or("\"30d\""),
-    Key::new("synchronous", Kind::Choice(&["full", "normal"]), "SQLite only: whether a commit survives a power cut (full) or only a crash of the daemon (normal).").or("\"full\""),
+    Key::new(
+        "url",
+        Kind::TextOrSecret,
+        "Where the records are: sqlite://PATH or postgres://HOST/NAME; a secret \
+            when it holds a password.",
+    )
+    .or("\"sqlite://STATE_DIR/ostler.db\""),
+    Key::new(
+        "lease",
+        Kind::Duration { least: 3 },
+        "How long a daemon that fell silent stays the one in charge.",
+    )
+    .or("\"15s\""),
+    Key::new(
+        "seal_key",
+        Kind::Secret,
+        "The key that seals what must not be readable in the store: 32 bytes as \
+            base64 or hex. With SQLite one is made in state_dir when it is left out.",
+    ),
+    Key::new(
+        "retention",
+        Kind::Duration { least: 60 },
+        "How long the history of what is gone is kept.",
+    )
+    .or("\"30d\""),
+    Key::new(
+        "synchronous",
+        Kind::Choice(&["full", "normal"]),
+        "SQLite only: whether a commit survives a power cut (full) or only a \
+            crash of the daemon (normal).",
+    )
+    .or("\"full\""),
 ]];
 
 /// Holds `[store]`.
@@ -105,8 +132,10 @@ impl Store {
             && section.cx.looks() | matches!(self.url, StoreUrl::Written(_))
         {
             section.note(
-                section.error("url", "`store.url` is neither SQLite nor PostgreSQL")
-                    .help("write \"sqlite://var/ostler.db\", or \"postgres://user@host/name\" with the password kept in { env = \"NAME\" }"),
+                section.error("url", "`store.url` is neither SQLite nor PostgreSQL").help(
+                    "write \"sqlite://var/ostler.db\", or \"postgres://user@host/name\" with \
+                            the password kept in { env = \"NAME\" }",
+                ),
             );
         }
         if sqlite && (url.contains('?') || url.contains(":memory:") || url.ends_with("sqlite://")) {
@@ -121,14 +150,29 @@ impl Store {
         let password = user.contains(':') || rest.contains("password=");
         if password && matches!(self.url, StoreUrl::Written(_)) {
             section.note(
-                section.error("url", "`store.url` holds a password; secrets are only named in the file")
-                    .help("put the whole URL into a variable and write url = { env = \"OSTLER_STORE_URL\" }"),
+                section
+                    .error(
+                        "url",
+                        "`store.url` holds a password; secrets are only named in the file",
+                    )
+                    .help(
+                        "put the whole URL into a variable and write url = { env = \
+                            \"OSTLER_STORE_URL\" }",
+                    ),
             );
         }
         if self.url.is_postgres() && section.node("seal_key").is_none() {
             section.note(
-                section.error("seal_key", "PostgreSQL needs `store.seal_key`: several daemons share one store, so none may make up a key of its own")
-                    .help("openssl rand -base64 32 > seal.key, and write seal_key = { file = \"seal.key\" }"),
+                section
+                    .error(
+                        "seal_key",
+                        "PostgreSQL needs `store.seal_key`: several daemons share one store, so \
+                        none may make up a key of its own",
+                    )
+                    .help(
+                        "openssl rand -base64 32 > seal.key, and write seal_key = { file = \
+                            \"seal.key\" }",
+                    ),
             );
         }
         if self.url.is_postgres() && section.wrote("synchronous") {
@@ -143,7 +187,12 @@ impl Store {
         }
         if self.retention < EIGHT_DAYS {
             section.note(
-                section.warning("retention", "`store.retention` is below 8 days; finished jobs and delivery ids are kept 8 days anyway, or a late webhook could bring a finished job back")
+                section
+                    .warning(
+                        "retention",
+                        "`store.retention` is below 8 days; finished jobs and delivery ids are \
+                        kept 8 days anyway, or a late webhook could bring a finished job back",
+                    )
                     .help("nothing to do if you only want shorter timelines"),
             );
         }

@@ -79,14 +79,17 @@ impl Http {
         let open = !self.listen.ip().is_loopback();
         if open && section.node("token").is_none() {
             section.note(
-                section.error("listen", format!("`http.listen` = {} lets other machines in, and no token says who may do what", self.listen))
+                section.error("listen", format!("`http.listen` = {} lets other machines in, and no token says who may do \
+                        what", self.listen))
                     .help("add [[http.token]] with name, role and secret, or listen on 127.0.0.1"),
             );
         }
         if open && !self.tokens.is_empty() && self.tls.is_none() && section.inner("tls").is_none() {
             section.note(
-                section.warning("listen", "tokens for `http.listen` travel in clear text")
-                    .help("add [http.tls] cert and key, or listen on 127.0.0.1 behind a proxy that speaks TLS"),
+                section.warning("listen", "tokens for `http.listen` travel in clear text").help(
+                    "add [http.tls] cert and key, or listen on 127.0.0.1 behind a proxy that \
+                            speaks TLS",
+                ),
             );
         }
         if let Some(public) = self.public_listen.filter(|public| clash(*public, self.listen)) {

@@ -83,7 +83,8 @@ pub(crate) fn check(read: &[Token], section: &Section<'_>) {
         }
         if token.secret.expose().len() < SHORTEST_TOKEN {
             let what = format!(
-                "the secret of token `{}` is shorter than {SHORTEST_TOKEN} letters and can be guessed",
+                "the secret of token `{}` is shorter than {SHORTEST_TOKEN} letters and \
+                        can be guessed",
                 token.name
             );
             section

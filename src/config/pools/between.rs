@@ -38,7 +38,17 @@ pub(crate) fn between(
         if let (Some(most), Some((section, _))) = (process.max_parallel, of_provider().next_back())
             && idle > u64::from(most)
         {
-            section.note(section.error("min_idle", format!("the pools of provider `{name}` want {idle} idle runners together, and its max_parallel is {most}")).help("raise max_parallel or lower min_idle"));
+            section.note(
+                section
+                    .error(
+                        "min_idle",
+                        format!(
+                            "the pools of provider `{name}` want {idle} idle runners together, and \
+                    its max_parallel is {most}"
+                        ),
+                    )
+                    .help("raise max_parallel or lower min_idle"),
+            );
         }
     }
 }

@@ -73,7 +73,14 @@ pub(crate) fn scope(section: &Section<'_>) -> Option<Scope> {
             let path =
                 text.trim_start_matches("https://").trim_start_matches("http://").trim_matches('/');
             let short = path.split_once('/').filter(|_| text.contains("://")).map(|(_, rest)| rest);
-            let help = short.map_or_else(|| "write an organization \"acme\", a repository \"acme/web\" or an enterprise \"enterprises/acme\"".into(), |rest| format!("did you mean \"{rest}\"?"));
+            let help = short.map_or_else(
+                || {
+                    "write an organization \"acme\", a repository \"acme/web\" or an \
+                    enterprise \"enterprises/acme\""
+                        .into()
+                },
+                |rest| format!("did you mean \"{rest}\"?"),
+            );
             section.note(section.error("scope", format!("`{text}` is not a scope")).help(help));
             None
         }
@@ -150,19 +157,48 @@ fn binding(pool: &Pool, section: &Section<'_>, provider: &ProviderSettings, know
     let reached = known.http.public_url.is_some();
     let pods = matches!(provider, ProviderSettings::Kubernetes(_));
     if late && !pods {
-        section.note(section.error("binding", format!("pool `{name}` binds late, which provider `{}` ({kind}) cannot: only pods can prove who they are before they are registered", pool.provider)).help("write binding = \"early\", or leave it out"));
+        section.note(
+            section
+                .error(
+                    "binding",
+                    format!(
+                        "pool `{name}` binds late, which provider `{}` ({kind}) cannot: only pods \
+                can prove who they are before they are registered",
+                        pool.provider
+                    ),
+                )
+                .help("write binding = \"early\", or leave it out"),
+        );
     } else if late && !reached {
         let why =
             if section.node("binding").is_none() { " (the default for kubernetes)" } else { "" };
         section.note(
-            section.error("binding", format!("pool `{name}` binds late{why}: its pods ask this daemon for work, and `http.public_url` does not say where it is"))
+            section
+                .error(
+                    "binding",
+                    format!(
+                        "pool `{name}` binds late{why}: its pods ask this daemon for work, and \
+                    `http.public_url` does not say where it is"
+                    ),
+                )
                 .also(known.http_at, "public_url belongs here")
-                .help("add public_url = \"https://…\" to [http], or write binding = \"early\" in the pool"),
+                .help(
+                    "add public_url = \"https://…\" to [http], or write binding = \"early\" \
+                        in the pool",
+                ),
         );
     }
     if matches!(provider, ProviderSettings::External(_)) && !reached {
         section.note(
-            section.error("provider", format!("machines of provider `{}` (external) fetch their credentials from this daemon, and `http.public_url` does not say where it is", pool.provider))
+            section
+                .error(
+                    "provider",
+                    format!(
+                        "machines of provider `{}` (external) fetch their credentials from this \
+                    daemon, and `http.public_url` does not say where it is",
+                        pool.provider
+                    ),
+                )
                 .also(known.http_at, "public_url belongs here")
                 .help("add public_url = \"https://…\" to [http]"),
         );
@@ -245,7 +281,12 @@ fn credentials(pool: &Pool, section: &Section<'_>, known: &Known<'_>) {
     }
     let app = credential.is_some_and(|credential| matches!(credential.auth, Auth::App { .. }));
     if app && matches!(pool.scope, Scope::Enterprise(_)) {
-        section.note(section.error("scope", "a GitHub App cannot register runners for an enterprise").help("use a classic token with manage_runners:enterprise for this scope, or serve its organizations one by one"));
+        section.note(
+            section.error("scope", "a GitHub App cannot register runners for an enterprise").help(
+                "use a classic token with manage_runners:enterprise for this scope, or \
+                serve its organizations one by one",
+            ),
+        );
     }
     if matches!(pool.scope, Scope::Repository { .. }) && pool.runner_group != "Default" {
         section.note(
@@ -270,6 +311,18 @@ fn names(pool: &Pool, section: &Section<'_>) {
         } else {
             "add a shorter prefix = \"…\"".into()
         };
-        section.note(section.error(key, format!("`{}` has {} letters; names of instances begin with it and must fit 63, so {LONGEST_PREFIX} are allowed", section.key(key), pool.prefix.len())).help(help));
+        section.note(
+            section
+                .error(
+                    key,
+                    format!(
+                        "`{}` has {} letters; names of instances begin with it and must fit 63, \
+                so {LONGEST_PREFIX} are allowed",
+                        section.key(key),
+                        pool.prefix.len()
+                    ),
+                )
+                .help(help),
+        );
     }
 }

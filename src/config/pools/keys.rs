@@ -19,7 +19,8 @@ pub(crate) const SHARED: &[Key] = &[
     Key::new(
         "scope",
         Kind::Text,
-        "What it serves: an organization `acme`, a repository `acme/web`, an enterprise `enterprises/acme`.",
+        "What it serves: an organization `acme`, a repository `acme/web`, an \
+                enterprise `enterprises/acme`.",
     ),
     Key::new("provider", Kind::Text, "The provider that makes its machines."),
     Key::new("intake", Kind::Choice(&["webhook", "scale-set"]), "How it hears of jobs.")
@@ -27,7 +28,8 @@ pub(crate) const SHARED: &[Key] = &[
     Key::new(
         "binding",
         Kind::Choice(&["early", "late"]),
-        "When a runner registers: at creation, or when there is a job for it; late for kubernetes, early for the others.",
+        "When a runner registers: at creation, or when there is a job for it; \
+                late for kubernetes, early for the others.",
     ),
     Key::new("runner_group", Kind::Text, "The runner group at the forge.").or("\"Default\""),
     Key::new(

@@ -29,7 +29,8 @@ pub(crate) fn check(section: &Section<'_>) {
         if odd || label.contains(|c: char| c == ',' || c.is_control()) {
             error(
                 format!("\"{label}\" cannot be a label"),
-                "a label is 1 to 256 letters without commas, and without spaces around it; write each label as a text of its own",
+                "a label is 1 to 256 letters without commas, and without spaces around \
+                        it; write each label as a text of its own",
             );
         }
         let same = |earlier: &Node| {
@@ -43,7 +44,8 @@ pub(crate) fn check(section: &Section<'_>) {
         }
         if is_hosted(label) {
             let what = format!(
-                "label `{label}` is one of GitHub's own runners; jobs that ask for it alone run there and never here"
+                "label `{label}` is one of GitHub's own runners; jobs that ask for it \
+                        alone run there and never here"
             );
             section.note(
                 Problem::warning(&key, what)

@@ -11,13 +11,42 @@ use crate::config::section::Section;
 
 /// The keys beside `kind`.
 pub(crate) const KEYS: &[Key] = &[
-    Key::new("runner_dir", Kind::Path, "An unpacked actions/runner, linked or copied for each instance."),
-    Key::new("command", Kind::Texts, "What is started in the instance's folder; {jit_file} stands for the file with the JIT config.").or("[\"./run.sh\"]"),
-    Key::new("work_dir", Kind::Path, "Where the instances' folders are; relative to the working directory.").or("\"STATE_DIR/runners\""),
-    Key::new("user", Kind::Text, "Who runs the jobs: a name or uid:gid; the daemon's own user when left out."),
+    Key::new(
+        "runner_dir",
+        Kind::Path,
+        "An unpacked actions/runner, linked or copied for each instance.",
+    ),
+    Key::new(
+        "command",
+        Kind::Texts,
+        "What is started in the instance's folder; {jit_file} stands for the file \
+            with the JIT config.",
+    )
+    .or("[\"./run.sh\"]"),
+    Key::new(
+        "work_dir",
+        Kind::Path,
+        "Where the instances' folders are; relative to the working directory.",
+    )
+    .or("\"STATE_DIR/runners\""),
+    Key::new(
+        "user",
+        Kind::Text,
+        "Who runs the jobs: a name or uid:gid; the daemon's own user when left \
+            out.",
+    ),
     Key::new("limits", Kind::Table(LIMITS), "What one instance may use."),
-    Key::new("max_parallel", Kind::Whole { least: 1, most: 10_000 }, "How many instances this machine runs at once, over all pools."),
-    Key::new("nice", Kind::Whole { least: 0, most: 19 }, "How far the jobs step back behind everything else.").or("0"),
+    Key::new(
+        "max_parallel",
+        Kind::Whole { least: 1, most: 10_000 },
+        "How many instances this machine runs at once, over all pools.",
+    ),
+    Key::new(
+        "nice",
+        Kind::Whole { least: 0, most: 19 },
+        "How far the jobs step back behind everything else.",
+    )
+    .or("0"),
 ];
 
 const LIMITS: Keys = &[&[

@@ -76,3 +76,13 @@ fn plan_compares_two_files_and_fails_on_what_a_reload_would_refuse() {
     let broken = ostler(&["plan", "--config", "tests/daemon/broken/20_min_idle_above_max.toml"]);
     assert_eq!(broken.status.code(), Some(2));
 }
+
+#[test]
+fn a_draft_in_another_folder_changes_nothing_by_lying_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let draft = folder.path().join("draft.toml");
+    std::fs::copy("config/minimal.toml", &draft).unwrap();
+    let draft = draft.to_str().unwrap();
+    let same = ostler(&["plan", "--config", draft, "--against", "config/minimal.toml"]);
+    assert_eq!(text(&same.stdout), "nothing changes\n");
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use ostler::config::{Config, Outside, Problems, keys, load, plan, schema};
+use ostler::config::{Config, Outside, Problems, ProviderSettings, keys, load, plan, schema};
 use ostler_actors::model::{Binding, Policy, Timestamp};
 use ostler_actors::settings::{ReaperMode, Settings};
 use toml::Value;
@@ -145,6 +145,11 @@ fn a_plan_says_what_drains_what_rolls_and_what_is_refused() {
         told.contains("! provider k8s: refused while machines of pool linux, linux-large are left"),
         "{told}"
     );
+    let mut moved = old.clone();
+    if let Some(ProviderSettings::Kubernetes(cluster)) = moved.providers.get_mut("k8s") {
+        cluster.namespace = Some("elsewhere".into());
+    }
+    assert!(plan(&old, &moved)[0].is_refused(), "machines would be out of sight");
     let mut rolled = old.clone();
     rolled.pools[0].image = "runner:2".into();
     rolled.pools[0].revision = "other".into();
