@@ -10,6 +10,9 @@ use super::render;
 use super::sources::Files;
 use super::tree::Mark;
 
+/// Nobody reads more than this: somebody named the wrong file.
+const MOST: usize = 500;
+
 /// Tells how bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -97,9 +100,14 @@ impl Desk {
     /// Takes a problem down; the same one twice (a default seen by two pools) counts once.
     pub(crate) fn note(&self, problem: Problem) {
         let mut noted = self.0.borrow_mut();
-        if !noted.contains(&problem) {
+        if noted.len() < MOST && !noted.contains(&problem) {
             noted.push(problem);
         }
+    }
+
+    /// Returns whether no more problems are taken down.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.borrow().len() >= MOST
     }
 
     /// Returns whether anything noted forbids to go on.
@@ -110,6 +118,10 @@ impl Desk {
     /// Ends the collection.
     pub(crate) fn into_problems(self, files: Arc<Files>) -> Problems {
         let mut list = self.0.into_inner();
+        if list.len() >= MOST {
+            let what = format!("more than {MOST} problems; the others are not shown");
+            list.push(Problem::warning("", what).help("mend these first, or name the right file"));
+        }
         // Errors before warnings, then as a person reads: by file and line.
         list.sort_by_key(|problem| (problem.severity == Severity::Warning, problem.at));
         Problems { list, files }

@@ -84,6 +84,13 @@ fn of(kind: &Kind) -> Value {
 const DURATION: &str = "^([0-9]+(ms|s|m|h|d) ?)+$";
 
 fn secret() -> Value {
-    let way = |name: &str| json!({ "type": "object", "properties": { name: { "type": "string", "minLength": 1 } }, "required": [name], "additionalProperties": false });
+    let way = |name: &str| {
+        json!({
+            "type": "object",
+            "properties": { name: { "type": "string", "minLength": 1 } },
+            "required": [name],
+            "additionalProperties": false,
+        })
+    };
     json!({ "oneOf": [way("env"), way("file")] })
 }

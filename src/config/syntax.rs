@@ -31,6 +31,9 @@ pub(crate) fn parse(file: usize, text: &str, desk: &Desk) -> Option<Table> {
         if told.replace(line) == Some(line) {
             continue;
         }
+        if desk.is_full() {
+            break;
+        }
         let at = Mark { file, start: span.start, end: span.end };
         let what = format!("this is not TOML: {}", error.message());
         desk.note(Problem::error("", what).at(Some(at)).help(way_out(

@@ -78,9 +78,13 @@ impl Http {
     fn check(&self, section: &Section<'_>) {
         let open = !self.listen.ip().is_loopback();
         if open && section.node("token").is_none() {
+            let what = format!(
+                "`http.listen` = {} lets other machines in, and no token says who may do what",
+                self.listen
+            );
             section.note(
-                section.error("listen", format!("`http.listen` = {} lets other machines in, and no token says who may do \
-                        what", self.listen))
+                section
+                    .error("listen", what)
                     .help("add [[http.token]] with name, role and secret, or listen on 127.0.0.1"),
             );
         }

@@ -5,6 +5,7 @@ mod check;
 mod keys;
 mod labels;
 mod read;
+mod refers;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,8 +17,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub(crate) use between::between;
-pub(crate) use check::Known;
 pub(crate) use keys::{OWN, SHARED};
+pub(crate) use refers::Known;
 
 use super::mask::cover;
 use super::schedule::Schedule;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use ostler_actors::model::{Binding, Revision};
 
-use super::check::{self, Known};
-use super::labels;
-use super::{Ca, Pool, Proxy};
+use super::refers::{self, Known};
+use super::{Ca, Pool, Proxy, check, labels};
 use crate::config::providers::ProviderSettings;
 use crate::config::schedule::Schedule;
 use crate::config::section::Section;
@@ -15,10 +14,10 @@ use crate::config::{policy, revision};
 impl Pool {
     /// Reads a pool; `None` when too little of it is there to go on.
     pub(crate) fn read(section: &Section<'_>, known: &Known<'_>) -> Option<Self> {
-        let provider = check::provider(section, known);
-        let forge = check::forge(section, known);
-        let scope = check::scope(section);
-        let max = check::max(section);
+        let provider = refers::provider(section, known);
+        let forge = refers::forge(section, known);
+        let scope = refers::scope(section);
+        let max = refers::max(section);
         let name = section.text("name")?.to_owned();
         labels::check(section);
         let (provider, call_timeout) = (

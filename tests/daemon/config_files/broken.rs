@@ -71,6 +71,16 @@ fn deep_nesting_is_refused_and_does_not_exhaust_the_stack() {
     }
 }
 
+#[test]
+fn the_wrong_file_is_not_explained_line_by_line() {
+    for line in ["key", "= 1"] {
+        let lines: Vec<String> = (0..5_000).map(|at| format!("{line}{at} = \n")).collect();
+        let Err(problems) = load_text(lines.concat().as_bytes()) else { panic!("it was accepted") };
+        assert_eq!(problems.len(), 501);
+        assert!(problems.to_string().contains("more than 500 problems"));
+    }
+}
+
 fn cases() -> Vec<PathBuf> {
     let entries = fs::read_dir(Path::new(FOLDER)).expect("tests run in the root of the project");
     let mut cases: Vec<PathBuf> =
