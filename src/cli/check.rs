@@ -1,0 +1,84 @@
+//! `ostler check`: reads the configuration and says everything that is wrong with it.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::config::{self, Loaded, Outside, Problems, Severity};
+
+/// Checks the configuration: every problem at once, each with its place and the way out.
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// The file, or a directory whose `*.toml` are read together.
+    #[arg(long, value_name = "PATH", default_value = "/etc/ostler")]
+    config: PathBuf,
+    /// Looks at the text alone: no secret, program or folder need be on this machine.
+    #[arg(long)]
+    text_only: bool,
+    /// Prints the JSON Schema of the configuration instead.
+    #[arg(long, conflicts_with_all = ["config", "text_only", "json"])]
+    schema: bool,
+    /// Prints the problems as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(super) fn run(&self) -> ExitCode {
+        super::finish("check", |out| if self.schema { print_schema(out) } else { self.check(out) })
+    }
+
+    fn check(&self, out: &mut dyn Write) -> io::Result<ExitCode> {
+        let outside = if self.text_only { Outside::text_only() } else { Outside::real() };
+        let outcome = config::load(&self.config, &outside);
+        let code = if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        if self.json {
+            let reports = match &outcome {
+                Ok(loaded) => loaded.warnings.reports(),
+                Err(problems) => problems.reports(),
+            };
+            writeln!(out, "{}", serde_json::to_string_pretty(&reports)?)?;
+            return Ok(code);
+        }
+        match outcome {
+            Ok(loaded) => tell(out, &loaded)?,
+            Err(problems) => eprint!("{problems}\n{}\n", count(&problems)),
+        }
+        Ok(code)
+    }
+}
+
+fn tell(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
+    if !loaded.warnings.is_empty() {
+        eprintln!("{}", loaded.warnings);
+    }
+    let config = &loaded.config;
+    let (pools, forges, providers) =
+        (config.pools.len(), config.forges.len(), config.providers.len());
+    let end = if loaded.warnings.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", count(&loaded.warnings))
+    };
+    writeln!(out, "ok: pools {pools}, forges {forges}, providers {providers}{end}")
+}
+
+/// Returns the last line: how many errors and warnings there are.
+pub(super) fn count(problems: &Problems) -> String {
+    let of = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
+    let words = |number: usize, word: &str| {
+        format!("{number} {word}{}", if number == 1 { "" } else { "s" })
+    };
+    match (of(Severity::Error), of(Severity::Warning)) {
+        (0, warnings) => words(warnings, "warning"),
+        (errors, 0) => words(errors, "error"),
+        (errors, warnings) => format!("{}, {}", words(errors, "error"), words(warnings, "warning")),
+    }
+}
+
+fn print_schema(out: &mut dyn Write) -> io::Result<ExitCode> {
+    writeln!(out, "{}", serde_json::to_string_pretty(&config::schema())?)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,153 @@
+//! The five fields of cron, read as "while this holds" and not as "start now".
+
+use jiff::civil::DateTime;
+
+const MONTHS: [&str; 12] =
+    ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+/// Holds a set of minutes: minute, hour, day of month, month, day of week.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cron {
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    weekdays: u64,
+    /// Whether both day fields are restricted: then either is enough, as cron has always done it.
+    either_day: bool,
+}
+
+impl Cron {
+    /// Reads five fields; the error completes "`key` …".
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let [minute, hour, day, month, weekday] = fields.as_slice() else {
+            return Err(format!(
+                "is `{text}`; cron has five fields: minute hour day month weekday"
+            ));
+        };
+        let weekdays = field(weekday, "weekday", 0, 7, &DAYS)?;
+        Ok(Self {
+            minutes: field(minute, "minute", 0, 59, &[])?,
+            hours: field(hour, "hour", 0, 23, &[])?,
+            days: field(day, "day", 1, 31, &[])?,
+            months: field(month, "month", 1, 12, &MONTHS)?,
+            // Sunday is 0 and 7.
+            weekdays: weekdays | (weekdays >> 7),
+            either_day: !day.starts_with('*') && !weekday.starts_with('*'),
+        })
+    }
+
+    /// Returns whether a local time lies in the set.
+    pub fn holds(&self, at: DateTime) -> bool {
+        let has =
+            |set: u64, number: i8| u32::try_from(number).is_ok_and(|number| set >> number & 1 == 1);
+        let day = has(self.days, at.day());
+        let weekday = has(self.weekdays, at.weekday().to_sunday_zero_offset());
+        let on_day = if self.either_day { day || weekday } else { day && weekday };
+        has(self.minutes, at.minute())
+            && has(self.hours, at.hour())
+            && has(self.months, at.month())
+            && on_day
+    }
+
+    /// Returns whether it never holds for longer than a minute at a time.
+    pub fn is_momentary(&self) -> bool {
+        self.minutes & (self.minutes >> 1) == 0
+    }
+}
+
+fn field(text: &str, what: &str, least: u32, most: u32, names: &[&str]) -> Result<u64, String> {
+    let bad = || {
+        format!(
+            "has `{text}` for the {what}, which can be {least} to {most}, `*`, ranges \
+                    `a-b`, lists `a,b` and steps `*/n`"
+        )
+    };
+    let number = |word: &str| {
+        let word = word.to_lowercase();
+        let by_name =
+            names.iter().position(|name| *name == word).and_then(|at| u32::try_from(at).ok());
+        // Months are counted from 1, weekdays from 0.
+        let read = by_name.map(|at| at + least.min(1)).or_else(|| word.parse().ok());
+        read.filter(|number| (least..=most).contains(number))
+    };
+    let mut set = 0;
+    for part in text.split(',') {
+        let (range, step) = match part.split_once('/') {
+            Some((range, step)) => {
+                (range, step.parse().ok().filter(|step| *step > 0).ok_or_else(bad)?)
+            }
+            None => (part, 1),
+        };
+        let (from, to) = match range.split_once('-') {
+            _ if range == "*" => (least, most),
+            Some((from, to)) => (number(from).ok_or_else(bad)?, number(to).ok_or_else(bad)?),
+            None => {
+                let from = number(range).ok_or_else(bad)?;
+                (from, if part.contains('/') { most } else { from })
+            }
+        };
+        if from > to {
+            return Err(bad());
+        }
+        set |= (from..=to).step_by(step).fold(0, |set, number| set | 1 << number);
+    }
+    Ok(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::civil::date;
+
+    use super::*;
+
+    #[test]
+    fn office_hours_hold_in_the_office_hours() {
+        let office = Cron::parse("* 8-17 * * mon-fri").unwrap();
+        assert!(office.holds(date(2026, 11, 17).at(8, 0, 0, 0)));
+        assert!(office.holds(date(2026, 11, 17).at(17, 59, 59, 0)));
+        assert!(!office.holds(date(2026, 11, 17).at(18, 0, 0, 0)));
+        assert!(!office.holds(date(2026, 11, 15).at(9, 0, 0, 0)), "a Sunday");
+    }
+
+    #[test]
+    fn sunday_has_two_numbers_and_a_name() {
+        let sunday = date(2026, 11, 15).at(0, 0, 0, 0);
+        for text in ["* * * * 0", "* * * * 7", "* * * * SUN", "* * * * 5-7", "*/30 * * nov *"] {
+            assert!(Cron::parse(text).unwrap().holds(sunday), "{text}");
+        }
+        assert!(!Cron::parse("* * * jan *").unwrap().holds(sunday));
+    }
+
+    #[test]
+    fn two_day_fields_are_alternatives() {
+        let cron = Cron::parse("* * 1 * mon").unwrap();
+        assert!(cron.holds(date(2026, 11, 1).at(0, 0, 0, 0)), "the first, a Sunday");
+        assert!(cron.holds(date(2026, 11, 2).at(0, 0, 0, 0)), "a Monday");
+        assert!(!cron.holds(date(2026, 11, 3).at(0, 0, 0, 0)));
+    }
+
+    #[test]
+    fn what_is_not_cron_is_refused() {
+        for text in [
+            "",
+            "* * * *",
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * * 13 *",
+            "* * * * 8",
+            "5-1 * * * *",
+            "*/0 * * * *",
+            "a * * * *",
+            "@daily",
+            "1- * * * *",
+        ] {
+            assert!(Cron::parse(text).is_err(), "{text}");
+        }
+        assert!(Cron::parse("0 8 * * *").unwrap().is_momentary());
+        assert!(!Cron::parse("* 8 * * *").unwrap().is_momentary());
+    }
+}

@@ -1,0 +1,164 @@
+//! Reads the files, the environment and the secrets; the only reader of the environment.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::problems::{Desk, Problem, Problems};
+use super::sources::{self, Files};
+use super::tree::Mark;
+use super::{Config, keys, shape};
+
+/// Holds a configuration that can be used, and what the operator should know about it.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Warnings; empty when there is nothing to say.
+    pub warnings: Problems,
+    /// Every file that went into it: a change to one of them is a change of configuration.
+    pub files: Vec<PathBuf>,
+}
+
+/// Says what of the world around the files is looked at.
+pub struct Outside<'a> {
+    looks: bool,
+    variable: &'a (dyn Fn(&str) -> Option<String> + Sync),
+}
+
+impl Outside<'static> {
+    /// Looks at the environment and at files, as the daemon does.
+    pub fn real() -> Self {
+        Self { looks: true, variable: &|name| std::env::var(name).ok() }
+    }
+
+    /// Looks at nothing but the text: no secret, program or folder need exist, and secrets are
+    /// empty. For checks away from the machine that will run it.
+    pub fn text_only() -> Self {
+        Self { looks: false, variable: &|_| None }
+    }
+}
+
+impl<'a> Outside<'a> {
+    /// Looks at files, and at variables of the caller's choice.
+    pub fn with_variables(variable: &'a (dyn Fn(&str) -> Option<String> + Sync)) -> Self {
+        Self { looks: true, variable }
+    }
+}
+
+/// Loads a file, or all `*.toml` of a directory; returns every problem when there is an error.
+pub fn load(path: &Path, outside: &Outside<'_>) -> Result<Loaded, Problems> {
+    let desk = Desk::default();
+    let files = sources::read(path, &desk);
+    finish(files, desk, outside)
+}
+
+/// Loads the text alone of a configuration that is meant to replace the one at `place`: relative
+/// paths are read as if it lay there, so that moving a draft changes nothing.
+pub fn load_draft(path: &Path, place: &Path) -> Result<Loaded, Problems> {
+    let desk = Desk::default();
+    let files = sources::read(path, &desk).meant_for(sources::root(place));
+    finish(files, desk, &Outside::text_only())
+}
+
+fn finish(files: Files, desk: Desk, outside: &Outside<'_>) -> Result<Loaded, Problems> {
+    let files = Arc::new(files);
+    let tables = sources::parse(&files, &desk);
+    for table in &tables {
+        shape::check(table, keys::ROOT, "", &desk);
+    }
+    // Contradictions are sought only in whole documents: half a one contradicts itself everywhere.
+    let parsed = tables.len() == files.paths().count() && !tables.is_empty();
+    if !parsed {
+        return Err(desk.into_problems(files));
+    }
+    let whole = sources::merge(tables, &files, &desk);
+    let cx = Cx { desk, files: &files, outside, touched: RefCell::default() };
+    let config = Config::read(&whole, &cx);
+    let Cx { desk, touched, .. } = cx;
+    if desk.has_errors() {
+        return Err(desk.into_problems(files));
+    }
+    let named = files.paths().map(Path::to_owned).chain(touched.into_inner()).collect();
+    Ok(Loaded { config, warnings: desk.into_problems(files), files: named })
+}
+
+/// Travels with the reading: where problems go, and what may be looked at.
+pub(crate) struct Cx<'a> {
+    pub(crate) desk: Desk,
+    pub(crate) files: &'a Files,
+    outside: &'a Outside<'a>,
+    touched: RefCell<BTreeSet<PathBuf>>,
+}
+
+impl Cx<'static> {
+    /// Reads from nowhere, for a document that is not a file.
+    pub(crate) fn nowhere() -> Self {
+        static NOTHING: Files = Files::none();
+        static TEXT_ONLY: Outside<'static> = Outside { looks: false, variable: &|_| None };
+        Self {
+            desk: Desk::default(),
+            files: &NOTHING,
+            outside: &TEXT_ONLY,
+            touched: RefCell::default(),
+        }
+    }
+}
+
+impl Cx<'_> {
+    /// Returns whether the world around the files is looked at.
+    pub(crate) fn looks(&self) -> bool {
+        self.outside.looks
+    }
+
+    /// Returns a variable of the environment.
+    pub(crate) fn variable(&self, name: &str) -> Result<String, String> {
+        if !self.looks() {
+            return Ok(String::new());
+        }
+        (self.outside.variable)(name).ok_or_else(|| "not set".into())
+    }
+
+    /// Returns the text of a file that belongs to the configuration.
+    pub(crate) fn file(&self, path: &Path) -> Result<String, String> {
+        self.touched.borrow_mut().insert(path.to_owned());
+        if !self.looks() {
+            return Ok(String::new());
+        }
+        std::fs::read_to_string(path).map_err(|error| error.to_string())
+    }
+
+    /// Returns the text of a file that must not be everybody's, and warns if it is.
+    pub(crate) fn secret_file(&self, path: &Path, key: &str, at: Mark) -> Result<String, String> {
+        let text = self.file(path)?;
+        if self.looks() && everybody_reads(path) {
+            let shown = path.display();
+            self.desk.note(
+                Problem::warning(
+                    key,
+                    format!("everybody on this machine can read the secret `{shown}`"),
+                )
+                .at(Some(at))
+                .help(format!("chmod 600 {shown}")),
+            );
+        }
+        Ok(text)
+    }
+
+    /// Returns whether a path is there; always, when nothing is looked at.
+    pub(crate) fn exists(&self, path: &Path) -> bool {
+        !self.looks() || path.exists()
+    }
+
+    /// Returns whether a path can be executed; always, when nothing is looked at.
+    pub(crate) fn runs(&self, path: &Path) -> bool {
+        !self.looks() || rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+    }
+}
+
+fn everybody_reads(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    // A directory in between may still bar the way; the warning is about the file's own mode.
+    std::fs::metadata(path).is_ok_and(|data| data.permissions().mode() & 0o004 != 0)
+}

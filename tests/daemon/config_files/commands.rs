@@ -1,0 +1,88 @@
+//! `ostler check` and `ostler plan` as they are typed.
+
+use std::process::{Command, Output};
+
+fn ostler(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ostler"))
+        .args(arguments)
+        .output()
+        .expect("ostler can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("ostler writes text")
+}
+
+#[test]
+fn check_ends_with_0_on_a_good_file_and_with_2_on_a_bad_one() {
+    let good = ostler(&["check", "--text-only", "--config", "config/example.toml"]);
+    assert_eq!(good.status.code(), Some(0), "{}", text(&good.stderr));
+    assert_eq!(text(&good.stdout), "ok: pools 2, forges 3, providers 3\n");
+
+    let bad = ostler(&[
+        "check",
+        "--text-only",
+        "--config",
+        "tests/daemon/broken/20_min_idle_above_max.toml",
+    ]);
+    assert_eq!(bad.status.code(), Some(2));
+    let said = text(&bad.stderr);
+    assert!(said.contains("20_min_idle_above_max.toml:17:12"), "{said}");
+    assert!(said.ends_with("\n1 error\n"), "{said}");
+
+    let nowhere = ostler(&["check", "--config", "no/such/place"]);
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert!(text(&nowhere.stderr).contains("cannot read `no/such/place`"));
+}
+
+#[test]
+fn check_tells_programs_in_json() {
+    let bad = ostler(&[
+        "check",
+        "--json",
+        "--text-only",
+        "--config",
+        "tests/daemon/broken/20_min_idle_above_max.toml",
+    ]);
+    assert_eq!(bad.status.code(), Some(2));
+    let problems: serde_json::Value = serde_json::from_slice(&bad.stdout).expect("JSON");
+    assert_eq!(problems[0]["key"], "pool.linux.min_idle");
+    assert_eq!(problems[0]["severity"], "error");
+    assert_eq!(problems[0]["line"], 17);
+
+    let schema = ostler(&["check", "--schema"]);
+    assert_eq!(schema.status.code(), Some(0));
+    let schema: serde_json::Value = serde_json::from_slice(&schema.stdout).expect("JSON");
+    assert_eq!(schema, ostler::config::schema());
+}
+
+#[test]
+fn plan_compares_two_files_and_fails_on_what_a_reload_would_refuse() {
+    let same =
+        ostler(&["plan", "--config", "config/process.toml", "--against", "config/process.toml"]);
+    assert_eq!((same.status.code(), text(&same.stdout).as_str()), (Some(0), "nothing changes\n"));
+
+    let first = ostler(&["plan", "--config", "config/process.toml"]);
+    assert_eq!(first.status.code(), Some(0));
+    assert!(
+        text(&first.stdout).starts_with("+ pool linux: new; keeps 1 idle, at most 4 machines\n")
+    );
+
+    let refused =
+        ostler(&["plan", "--config", "config/external.toml", "--against", "config/process.toml"]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stdout).contains("! provider local: refused"));
+
+    let broken = ostler(&["plan", "--config", "tests/daemon/broken/20_min_idle_above_max.toml"]);
+    assert_eq!(broken.status.code(), Some(2));
+}
+
+#[test]
+fn a_draft_in_another_folder_changes_nothing_by_lying_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let draft = folder.path().join("draft.toml");
+    std::fs::copy("config/minimal.toml", &draft).unwrap();
+    let draft = draft.to_str().unwrap();
+    let same = ostler(&["plan", "--config", draft, "--against", "config/minimal.toml"]);
+    assert_eq!(text(&same.stdout), "nothing changes\n");
+}

@@ -1,0 +1,3 @@
+//! The whole program: its files, its commands, its servers.
+
+mod config_files;
