@@ -4,3 +4,4 @@
 //! simulation; daemon, store, forge and providers join it here.
 
 pub mod cli;
+pub mod providers;

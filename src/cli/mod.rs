@@ -1,5 +1,6 @@
 //! The command line: one file a command.
 
+mod keeper;
 mod sim;
 
 use std::process::ExitCode;
@@ -18,6 +19,9 @@ pub struct Cli {
 enum Command {
     /// Runs the fleet against a simulated world that lies, and checks every promise.
     Sim(sim::Sim),
+    /// Keeps one local runner; started by the daemon.
+    #[command(hide = true)]
+    Keeper(keeper::Keeper),
 }
 
 impl Cli {
@@ -25,6 +29,7 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         match self.command {
             Command::Sim(sim) => sim.run(),
+            Command::Keeper(keeper) => keeper.run(),
         }
     }
 }
