@@ -9,12 +9,17 @@ mod mounts;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::files::Oom;
 use super::settings::Limits;
 use mounts::Place;
+
+/// How often a cgroup that is still busy is tried, and how far apart.
+const TURNS: u32 = 100;
+const TURN: Duration = Duration::from_millis(20);
 
 /// Points at the cgroup of one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,8 +168,20 @@ impl Cgroup {
         }
     }
 
+    /// Removes it, waiting a moment for the kernel to forget the dead in it.
+    pub(super) async fn remove_soon(&self) -> io::Result<()> {
+        for _ in 0..TURNS {
+            match self.remove() {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+                other => return other,
+            }
+            tokio::time::sleep(TURN).await;
+        }
+        self.remove()
+    }
+
     /// Removes it; fails while a process is in it.
-    pub(super) fn remove(&self) -> io::Result<()> {
+    fn remove(&self) -> io::Result<()> {
         for place in self.places() {
             match fs::remove_dir(place) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -45,14 +45,13 @@ pub(super) async fn unmake(
         ask_keeper(yard, &found, &keeping, grace).await?;
     }
     end_rest(yard, &found).await?;
+    let keeping = files::read::<Keeping>(&found.home.keeper()).map_err(words)?;
+    if let Some(cgroup) = keeping.as_ref().and_then(|it| it.cgroup_of(&found.label.uid)) {
+        let removed = cgroup.remove_soon().await;
+        removed.map_err(|error| format!("its cgroup cannot be removed: {error}"))?;
+    }
     let (yard, home, uid) = (Arc::clone(yard), found.home, found.label.uid);
-    let removed = beside(move || {
-        let keeping = files::read::<Keeping>(&home.keeper())?;
-        if let Some(cgroup) = keeping.as_ref().and_then(|keeping| keeping.cgroup_of(&uid)) {
-            cgroup.remove()?;
-        }
-        remove::machine(&yard.settings.work_dir, &home, &uid)
-    });
+    let removed = beside(move || remove::machine(&yard.settings.work_dir, &home, &uid));
     removed.await?.map_err(|error| format!("its directory cannot be removed: {error}"))?;
     Ok(Deletion::Accepted)
 }

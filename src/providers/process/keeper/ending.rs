@@ -83,7 +83,8 @@ pub(super) async fn end(
         tokio::time::sleep(LATER).await;
     }
     if let Some(cgroup) = &keeping.cgroup {
-        drop(cgroup.remove());
+        // What resists is removed with the machine.
+        drop(cgroup.remove_soon().await);
     }
     Ok(())
 }
