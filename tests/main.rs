@@ -4,3 +4,4 @@ mod daemon;
 mod layers;
 mod sim;
 mod spec;
+mod wire;

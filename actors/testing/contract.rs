@@ -1,12 +1,15 @@
-//! What every store must do, as a suite that any of them can be run through.
+//! What every store, and in `provider` every provider, must do: suites for any of them.
 //!
 //! The doubles pass it here with their faults switched off; real stores pass the same.
 
+#[expect(clippy::panic, reason = "a breach of the contract panics: its purpose")]
+mod provider;
 mod samples;
 
 use std::future::Future;
 use std::sync::Arc;
 
+pub use provider::{ProviderBench, provider_contract};
 pub use samples::{delivery, event, exit_record, instance, job, job_id, notice, saved, stamp};
 
 use crate::model::{DeliveryId, Epoch, Instance, PoolId, PoolRow, ProviderId, State, Subject};

@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod check;
+mod keeper;
 mod plan;
 mod sim;
 
@@ -25,6 +26,9 @@ enum Command {
     Plan(plan::Plan),
     /// Runs the fleet against a simulated world that lies, and checks every promise.
     Sim(sim::Sim),
+    /// Keeps one local runner; started by the daemon.
+    #[command(hide = true)]
+    Keeper(keeper::Keeper),
 }
 
 impl Cli {
@@ -35,6 +39,7 @@ impl Cli {
             Command::Check(check) => check.run(),
             Command::Plan(plan) => plan.run(),
             Command::Sim(sim) => sim.run(),
+            Command::Keeper(keeper) => keeper.run(),
         }
     }
 }

@@ -1,0 +1,143 @@
+//! The JIT config as files: never an argument, never a variable.
+//!
+//! It is base64 of a JSON object from file names to base64 contents (`.runner`, `.credentials`,
+//! `.credentials_rsaparams`); the official runner would unpack it the same way. Errors tell the
+//! shape that is wrong and nothing of the content.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ostler_actors::ports::Jit;
+
+use super::files::create_private;
+use super::user::User;
+
+/// Stands for the path of the JIT config in a command.
+pub(super) const PLACE: &str = "{jit_file}";
+/// The file it is put into where a command asks for it.
+pub(super) const FILE: &str = ".jitconfig";
+
+/// Tells why a JIT config cannot be unpacked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadJit {
+    #[error("the command names `{PLACE}`, but the runner was not registered before its machine")]
+    Missing,
+    #[error("the JIT config is not what a runner understands: {0}")]
+    Shape(&'static str),
+    #[error("cannot write the JIT config's file `{0}`: {1}")]
+    Write(String, io::Error),
+}
+
+/// Puts the JIT config where the command expects it; returns the names of the files.
+pub(super) fn lay_out(
+    jit: Option<&Jit>,
+    command: &[String],
+    work: &Path,
+    user: Option<User>,
+) -> Result<Vec<String>, BadJit> {
+    let asked = command.iter().any(|word| word.contains(PLACE));
+    let files = match jit {
+        None if asked => return Err(BadJit::Missing),
+        None => BTreeMap::new(),
+        Some(jit) if asked => BTreeMap::from([(FILE.to_owned(), jit.reveal().into())]),
+        Some(jit) => unpack(jit)?,
+    };
+    for (name, content) in &files {
+        let path = work.join(name);
+        let written = create_private(&path)
+            .and_then(|mut file| file.write_all(content))
+            .and_then(|()| user.map_or(Ok(()), |user| user.give(&path)));
+        written.map_err(|error| BadJit::Write(name.clone(), error))?;
+    }
+    Ok(files.into_keys().collect())
+}
+
+fn unpack(jit: &Jit) -> Result<BTreeMap<String, Vec<u8>>, BadJit> {
+    let outer = STANDARD.decode(jit.reveal().trim()).map_err(|_| BadJit::Shape("no base64"))?;
+    let files: BTreeMap<String, String> = serde_json::from_slice(&outer)
+        .map_err(|_| BadJit::Shape("no JSON object of texts within"))?;
+    let mut unpacked = BTreeMap::new();
+    for (name, content) in files {
+        // The forge is trusted with a runner's secrets, not with the paths of this host.
+        let hidden = name.starts_with('.') && name.len() > 1 && !name.starts_with("..");
+        if !hidden || name.contains(['/', '\0']) {
+            return Err(BadJit::Shape("a file name that is no hidden file"));
+        }
+        let content =
+            STANDARD.decode(content).map_err(|_| BadJit::Shape("a file that is no base64"))?;
+        unpacked.insert(name, content);
+    }
+    if unpacked.is_empty() {
+        return Err(BadJit::Shape("no files within"));
+    }
+    Ok(unpacked)
+}
+
+/// Overwrites and removes a secret file; one that is gone is fine.
+pub(super) fn wipe(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) => {
+            // A link would lead the zeros to a file of somebody else.
+            if meta.is_file() && std::os::unix::fs::MetadataExt::nlink(&meta) == 1 {
+                let blank = vec![0; usize::try_from(meta.len()).unwrap_or(0).min(1 << 20)];
+                std::fs::write(path, blank)?;
+            }
+            std::fs::remove_file(path)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn packed(files: &[(&str, &str)]) -> Jit {
+        let inner: BTreeMap<&str, String> =
+            files.iter().map(|(name, text)| (*name, STANDARD.encode(text))).collect();
+        Jit::new(STANDARD.encode(serde_json::to_vec(&inner).unwrap()))
+    }
+
+    #[test]
+    fn a_config_becomes_the_files_the_runner_reads() {
+        let work = tempfile::tempdir().unwrap();
+        let jit =
+            packed(&[(".runner", "{}"), (".credentials", "c"), (".credentials_rsaparams", "k")]);
+        let names = lay_out(Some(&jit), &["./run.sh".into()], work.path(), None).unwrap();
+        assert_eq!(names, [".credentials", ".credentials_rsaparams", ".runner"]);
+        let key = work.path().join(".credentials_rsaparams");
+        assert_eq!(std::fs::read_to_string(&key).unwrap(), "k");
+        assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+        wipe(&key).unwrap();
+        wipe(&key).unwrap();
+        assert!(!key.exists());
+    }
+
+    #[test]
+    fn a_custom_command_gets_the_config_as_it_came() {
+        let work = tempfile::tempdir().unwrap();
+        let command = ["agent".to_owned(), format!("--config={PLACE}")];
+        let names = lay_out(Some(&Jit::new("as it came")), &command, work.path(), None).unwrap();
+        assert_eq!(names, [FILE]);
+        assert_eq!(std::fs::read_to_string(work.path().join(FILE)).unwrap(), "as it came");
+        assert!(matches!(lay_out(None, &command, work.path(), None), Err(BadJit::Missing)));
+    }
+
+    #[test]
+    fn a_config_of_another_shape_is_refused_and_not_quoted() {
+        let work = tempfile::tempdir().unwrap();
+        let deep = packed(&[("../../etc/cron.d/x", "s3cret")]);
+        let plain = Jit::new(STANDARD.encode("\"s3cret\""));
+        for bad in [Jit::new("s3cret!"), plain, deep, packed(&[("..", "x")]), packed(&[])] {
+            let error = lay_out(Some(&bad), &["./run.sh".into()], work.path(), None).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+        }
+        assert_eq!(std::fs::read_dir(work.path()).unwrap().count(), 0);
+    }
+}

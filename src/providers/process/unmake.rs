@@ -1,0 +1,171 @@
+//! Deleting a machine: its runner is asked, then told, then its directory goes.
+//!
+//! ```text
+//!  stop.json + SIGTERM to the keeper ──grace──▶ the keeper kills all that is left, and ends
+//!        no keeper, or one that hangs ────────▶ we kill all that is left
+//!                                               then the cgroup and the directory are removed
+//! ```
+//! Every signal goes to a process that was checked by start time. The call is bounded; what it
+//! could not do is said, and done by the next one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_actors::ports::{Deletion, Grace, MachineRef};
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use super::files::{self, Keeping, Stop};
+use super::look::Found;
+use super::procs::{self, Identity};
+use super::standing::Standing;
+use super::yard::{Yard, beside};
+use super::{remove, tree};
+
+/// How long beyond the grace a keeper may take to end everything.
+const KEEPER_ENDS: Duration = Duration::from_secs(15);
+/// How long killed processes may take to be gone.
+const KILLED: Duration = Duration::from_secs(10);
+/// How often is looked.
+const TURN: Duration = Duration::from_millis(20);
+
+/// Deletes a machine, or says what is in the way.
+pub(super) async fn unmake(
+    yard: &Arc<Yard>,
+    machine: &MachineRef,
+    grace: Grace,
+) -> Result<Deletion, String> {
+    yard.check()?;
+    let Some(found) = find(yard, machine).await? else { return Ok(Deletion::NotFound) };
+    let grace = match grace {
+        Grace::Usual => yard.settings.grace,
+        Grace::Zero => Duration::ZERO,
+    };
+    if let Some(keeping) = files::read::<Keeping>(&found.home.keeper()).map_err(words)? {
+        ask_keeper(yard, &found, &keeping, grace).await?;
+    }
+    end_rest(yard, &found).await?;
+    let keeping = files::read::<Keeping>(&found.home.keeper()).map_err(words)?;
+    if let Some(cgroup) = keeping.as_ref().and_then(|it| it.cgroup_of(&found.label.uid)) {
+        let removed = cgroup.remove_soon().await;
+        removed.map_err(|error| format!("its cgroup cannot be removed: {error}"))?;
+    }
+    let (yard, home, uid) = (Arc::clone(yard), found.home, found.label.uid);
+    let removed = beside(move || remove::machine(&yard.settings.work_dir, &home, &uid));
+    removed.await?.map_err(|error| format!("its directory cannot be removed: {error}"))?;
+    Ok(Deletion::Accepted)
+}
+
+async fn find(yard: &Arc<Yard>, machine: &MachineRef) -> Result<Option<Found>, String> {
+    let (yard, machine) = (Arc::clone(yard), machine.clone());
+    beside(move || yard.find(&machine)).await?.map_err(words)
+}
+
+/// Lets a living keeper end its runner, within the grace and a little more.
+async fn ask_keeper(
+    yard: &Yard,
+    found: &Found,
+    keeping: &Keeping,
+    grace: Duration,
+) -> Result<(), String> {
+    let is_ours = keeping.boot == yard.boot().map_err(words)?;
+    if !is_ours || !keeping.is_alive(&found.home).map_err(words)? {
+        return Ok(());
+    }
+    let stop = Stop { grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX) };
+    files::write(&found.home.stop(), &stop).map_err(words)?;
+    let asked = keeping.keeper.signal(Signal::TERM).map_err(words)?;
+    if asked && !is_gone(keeping.keeper, grace + KEEPER_ENDS).await? {
+        // It hangs. Its runner goes first, so that nothing is handed over to somebody else.
+        kill_below(keeping, &found.label.uid).await?;
+        keeping.keeper.signal(Signal::KILL).map_err(words)?;
+        is_gone(keeping.keeper, KILLED).await?;
+    }
+    Ok(())
+}
+
+/// Makes sure that nothing lives, whoever was to see to it.
+async fn end_rest(yard: &Arc<Yard>, found: &Found) -> Result<(), String> {
+    let until = Instant::now() + KILLED;
+    loop {
+        let standing = stand(yard, found).await?;
+        let why = match standing {
+            Standing::Unborn | Standing::Lost | Standing::Silent(_) => return Ok(()),
+            Standing::Over(exit) => match over_but_kept(found)? {
+                None => return Ok(()),
+                Some(keeper) => {
+                    let left = exit.left;
+                    format!("its keeper (process {}) still ends {left} processes", keeper.pid)
+                }
+            },
+            Standing::Orphaned(keeping, left) => {
+                if let Some(cgroup) = keeping.cgroup_of(&found.label.uid) {
+                    cgroup.kill();
+                }
+                for process in &left {
+                    process.signal(Signal::KILL).map_err(words)?;
+                }
+                format!("{} of its processes do not die", left.len())
+            }
+            Standing::Making => "it is still being made".to_owned(),
+            Standing::Kept(keeping) => {
+                format!("its keeper (process {}) does not end", keeping.keeper.pid)
+            }
+            Standing::Hidden => "its keeper lives in another container or on another host".into(),
+        };
+        if Instant::now() > until {
+            return Err(why);
+        }
+        tokio::time::sleep(TURN).await;
+    }
+}
+
+/// Returns the keeper of a runner that is over, while it still lives.
+fn over_but_kept(found: &Found) -> Result<Option<Identity>, String> {
+    let Some(keeping) = files::read::<Keeping>(&found.home.keeper()).map_err(words)? else {
+        return Ok(None);
+    };
+    let lives = keeping.is_alive(&found.home).map_err(words)?;
+    Ok(lives.then_some(keeping.keeper))
+}
+
+async fn stand(yard: &Arc<Yard>, found: &Found) -> Result<Standing, String> {
+    let (yard, home, label) = (Arc::clone(yard), found.home.clone(), found.label.clone());
+    beside(move || yard.stand(&Found { home, label })).await?.map_err(words)
+}
+
+async fn kill_below(keeping: &Keeping, uid: &str) -> Result<(), String> {
+    let keeper = keeping.keeper;
+    let cgroup = keeping.cgroup_of(uid).cloned();
+    let killed = beside(move || -> std::io::Result<()> {
+        if let Some(cgroup) = cgroup {
+            cgroup.kill();
+        }
+        let all = procs::snapshot()?;
+        // In this very snapshot the keeper must still be itself, or the tree is a stranger's.
+        if all.get(&keeper.pid).is_some_and(|now| keeper.pid > 1 && now.identity() == keeper) {
+            for process in tree::below(&all, keeper.pid) {
+                process.identity().signal(Signal::KILL)?;
+            }
+        }
+        Ok(())
+    });
+    killed.await?.map_err(words)
+}
+
+/// Waits until a process is gone; returns whether it is.
+async fn is_gone(process: Identity, patience: Duration) -> Result<bool, String> {
+    let until = Instant::now() + patience;
+    while process.is_alive().map_err(words)? {
+        if Instant::now() > until {
+            return Ok(false);
+        }
+        tokio::time::sleep(TURN).await;
+    }
+    Ok(true)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
+fn words(error: std::io::Error) -> String {
+    error.to_string()
+}

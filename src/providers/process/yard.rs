@@ -1,0 +1,178 @@
+//! The provider: its work directory, and the two halves of its port.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ostler_actors::model::{HostName, MachineView, Observation, Remains, Sighting};
+use ostler_actors::ports::{
+    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
+    ProviderError,
+};
+use tracing::{info, warn};
+
+use super::settings::ProcessSettings;
+use super::user::User;
+use super::{cgroup, remove, unmake, watch};
+
+/// Says that a directory is ours. A disk that is not mounted shows an empty directory instead,
+/// and an empty directory must not prove that machines are gone.
+const MARKER: &str = ".ostler";
+
+/// Makes runners as local processes.
+#[derive(Clone)]
+pub struct LocalProcess {
+    yard: Arc<Yard>,
+}
+
+/// Holds what is known apart from the machines themselves.
+pub(super) struct Yard {
+    pub(super) settings: ProcessSettings,
+    pub(super) user: Option<User>,
+    pub(super) user_home: Option<String>,
+    pub(super) host: Option<HostName>,
+    /// Whether machines can have cgroups.
+    pub(super) cgroups: bool,
+    /// Lets one create at a time count the living.
+    pub(super) counting: tokio::sync::Mutex<()>,
+}
+
+/// Tells why there can be no local processes.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The work directory cannot be used.
+    #[error("cannot use `work_dir` = `{path}`; it must be a directory this daemon can write to")]
+    WorkDir {
+        /// Which directory.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Nobody has that name.
+    #[error("`user` = `{0}` is nobody here; write a name of /etc/passwd, or `uid:gid`")]
+    User(String),
+    /// There is nothing to run.
+    #[error("`command` is empty; leave it out for the official runner's `./run.sh`")]
+    Command,
+    /// There is no runner.
+    #[error("`runner_dir` = `{0}` is not a directory; unpack actions/runner there")]
+    RunnerDir(PathBuf),
+}
+
+impl LocalProcess {
+    /// Opens the work directory, making it if need be, and clears what a dead daemon left half
+    /// made or half removed.
+    pub fn open(mut settings: ProcessSettings) -> Result<Self, OpenError> {
+        if settings.command.is_empty() {
+            return Err(OpenError::Command);
+        }
+        if let Some(path) = settings.runner_dir.as_ref().filter(|path| !path.is_dir()) {
+            return Err(OpenError::RunnerDir(path.clone()));
+        }
+        let (user, user_home) = find_user(settings.user.as_deref())?;
+        settings.work_dir = prepare(&settings.work_dir, user)
+            .map_err(|source| OpenError::WorkDir { path: settings.work_dir.clone(), source })?;
+        remove::clear_leftovers(&settings.work_dir);
+        let cgroups = tell_cgroups(&settings);
+        let host = rustix::system::uname().nodename().to_str().map(HostName::from).ok();
+        let counting = tokio::sync::Mutex::new(());
+        let yard = Yard { settings, user, user_home, host, cgroups, counting };
+        Ok(Self { yard: Arc::new(yard) })
+    }
+}
+
+fn find_user(wanted: Option<&str>) -> Result<(Option<User>, Option<String>), OpenError> {
+    let Some(wanted) = wanted else { return Ok((None, None)) };
+    let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = User::find(wanted, &passwd).ok_or_else(|| OpenError::User(wanted.into()))?;
+    Ok((Some(found.0), found.1))
+}
+
+/// Returns the work directory's full path, with our marker in it.
+fn prepare(work_dir: &std::path::Path, user: Option<User>) -> io::Result<PathBuf> {
+    // Another user's runners must be able to pass through, not to look around.
+    let mode = if user.is_some() { 0o711 } else { 0o700 };
+    fs::DirBuilder::new().recursive(true).mode(mode).create(work_dir)?;
+    let path = work_dir.canonicalize()?;
+    fs::write(path.join(MARKER), "The machines of an Ostler provider live here.\n")?;
+    Ok(path)
+}
+
+/// Finds out whether machines can have cgroups, and says so once if not.
+fn tell_cgroups(settings: &ProcessSettings) -> bool {
+    let name = format!("ostler-probe-{}", uuid::Uuid::new_v4().simple());
+    let Err(why) = cgroup::probe(&name) else { return true };
+    let limited = settings.limits.memory.is_some() || settings.limits.pids.is_some();
+    let place = settings.work_dir.display();
+    if limited {
+        warn!("runners in `{place}` get no limits: no cgroup can be made for them ({why})");
+    } else {
+        info!(
+            "runners in `{place}` have no cgroup ({why}): deaths for memory cannot be told from other kills"
+        );
+    }
+    false
+}
+
+impl Yard {
+    /// Returns whether the work directory is the one that was opened.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let place = &self.settings.work_dir;
+        match place.join(MARKER).try_exists() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(format!("`{}` has lost its marker `{MARKER}`", place.display())),
+            Err(error) => Err(format!("`{}` cannot be read: {error}", place.display())),
+        }
+    }
+
+    /// Returns the id of the running system.
+    pub(super) fn boot(&self) -> io::Result<String> {
+        Ok(fs::read_to_string(&self.settings.boot_id_file)?.trim().to_owned())
+    }
+}
+
+/// Runs something that waits for disks beside the threads that must not.
+pub(super) async fn beside<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, String> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| format!("it did not end: {error}"))
+}
+
+#[async_trait]
+impl Inventory for LocalProcess {
+    async fn list(&self) -> Observation<Vec<MachineView>> {
+        let yard = Arc::clone(&self.yard);
+        beside(move || yard.list()).await.unwrap_or_else(Observation::Unusable)
+    }
+
+    async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
+        let (yard, machine) = (Arc::clone(&self.yard), machine.clone());
+        beside(move || yard.read(&machine)).await.unwrap_or_else(Sighting::Unknown)
+    }
+
+    async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
+        let (yard, machine) = (Arc::clone(&self.yard), machine.clone());
+        let gathered = beside(move || yard.remains(&machine, want_tail)).await;
+        gathered.unwrap_or_else(Remains::unavailable)
+    }
+
+    fn watch(&self, sink: Arc<dyn MachineSink>) {
+        watch::begin(Arc::clone(&self.yard), sink);
+    }
+}
+
+#[async_trait]
+impl Provider for LocalProcess {
+    async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
+        self.yard.make(order).await
+    }
+
+    async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError> {
+        let later = |why| ProviderError::Later { after: None, why };
+        unmake::unmake(&self.yard, machine, grace).await.map_err(later)
+    }
+}
