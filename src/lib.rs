@@ -4,4 +4,5 @@
 //! simulation and the GitHub adapter; daemon, store and providers join them here.
 
 pub mod cli;
+pub mod demo;
 pub mod github;

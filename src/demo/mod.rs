@@ -1,0 +1,3 @@
+//! The demonstration: a GitHub of our own that needs no account and no network.
+
+pub mod github;
