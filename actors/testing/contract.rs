@@ -1,12 +1,15 @@
-//! What every store must do, as a suite that any of them can be run through.
+//! What every store must do, as a suite that any of them can be run through; what every forge
+//! must do is in `forge.rs`.
 //!
 //! The doubles pass it here with their faults switched off; real stores pass the same.
 
+mod forge;
 mod samples;
 
 use std::future::Future;
 use std::sync::Arc;
 
+pub use forge::{BenchJob, ForgeBench, forge_contract};
 pub use samples::{delivery, event, exit_record, instance, job, job_id, notice, saved, stamp};
 
 use crate::model::{DeliveryId, Epoch, Instance, PoolId, PoolRow, ProviderId, State, Subject};
