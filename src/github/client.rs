@@ -49,13 +49,12 @@ impl Client {
 
     /// Makes the call and reads the whole answer, within the deadline.
     pub(super) async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
-        match tokio::time::timeout(self.timeout, self.follow(call)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                let seconds = self.timeout.as_secs();
-                Err(Failure::Lost { why: format!("no answer from GitHub in {seconds} s") })
-            }
-        }
+        let late = || {
+            let seconds = self.timeout.as_secs();
+            Failure::Lost { why: format!("no answer from GitHub in {seconds} s") }
+        };
+        let answer = tokio::time::timeout(self.timeout, self.follow(call)).await;
+        answer.unwrap_or_else(|_| Err(late()))
     }
 
     /// Follows a repository that was renamed; only reads, and never to another host.

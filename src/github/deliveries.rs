@@ -223,3 +223,62 @@ fn next_cursor(answer: &Answer) -> Option<String> {
     let query = address.split('?').nth(1)?;
     query.split('&').find_map(|pair| pair.strip_prefix("cursor=")).map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + minute * 60).unwrap()
+    }
+
+    fn attempt(id: u64, guid: &str, minute: i64, status_code: u16) -> Attempt {
+        let (guid, event) = (guid.to_owned(), "workflow_job".to_owned());
+        Attempt { id, guid, delivered_at: Some(at(minute)), status_code, event }
+    }
+
+    #[test]
+    fn a_guid_that_was_taken_once_is_left_alone() {
+        let log = [attempt(1, "a", 0, 502), attempt(2, "a", 1, 202), attempt(3, "b", 2, 500)];
+        let (due, waiting) = missed(&log, at(10));
+        assert_eq!((due.iter().map(|it| it.id).collect::<Vec<_>>(), waiting), (vec![3], 0));
+    }
+
+    #[test]
+    fn the_newest_attempt_is_asked_for_the_oldest_delivery_first() {
+        let log = [
+            attempt(9, "late", 8, 0),
+            attempt(5, "early", 2, 502),
+            attempt(6, "early", 3, 503),
+            attempt(7, "early", 1, 500),
+        ];
+        let (due, _) = missed(&log, at(60));
+        assert_eq!(due.iter().map(|it| it.id).collect::<Vec<_>>(), [6, 9]);
+    }
+
+    #[test]
+    fn repeated_failures_are_asked_for_at_growing_intervals() {
+        for (tried, minutes) in [(2, 1), (3, 2), (4, 4), (7, 32), (8, 60), (50, 60)] {
+            let newest = attempt(1, "a", 0, 500);
+            assert!(!is_due(&newest, tried, at(minutes - 1)), "{tried} too soon");
+            assert!(is_due(&newest, tried, at(minutes)), "{tried} too late");
+            assert!(!is_due(&newest, tried, at(-5)), "our clock is behind");
+        }
+        assert!(is_due(&attempt(1, "a", 0, 500), 1, at(0)), "the first at once");
+    }
+
+    #[test]
+    fn other_events_are_not_ours_to_repeat() {
+        let other = Attempt { event: "push".into(), ..attempt(1, "a", 0, 500) };
+        assert_eq!(missed(&[other], at(9)).0.len(), 0);
+    }
+
+    #[test]
+    fn a_sweep_looks_back_a_quarter_of_an_hour_and_never_further_than_three_days() {
+        let minutes = |then: Timestamp, now: Timestamp| now.duration_since(then).as_mins();
+        assert_eq!(minutes(reach_back(Some(at(0)), at(1)), at(1)), 16);
+        assert_eq!(minutes(reach_back(None, at(0)), at(0)), 72 * 60);
+        assert_eq!(minutes(reach_back(Some(at(-99_999)), at(0)), at(0)), 72 * 60);
+        assert_eq!(minutes(reach_back(Some(at(99)), at(0)), at(0)), 15, "a cursor of the future");
+    }
+}

@@ -28,10 +28,10 @@ pub(super) struct Known {
 
 impl Etags {
     pub(super) fn find(&self, identity: &str, path: &str) -> Option<Known> {
-        let mut shelf = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shelf.uses += 1;
-        let uses = shelf.uses;
-        let known = shelf.answers.get_mut(&(identity.to_owned(), path.to_owned()))?;
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.uses += 1;
+        let uses = kept.uses;
+        let known = kept.answers.get_mut(&(identity.to_owned(), path.to_owned()))?;
         known.used = uses;
         Some(known.clone())
     }
@@ -40,12 +40,12 @@ impl Etags {
         if body.len() > LARGEST {
             return;
         }
-        let mut shelf = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        shelf.uses += 1;
-        let known = Known { tag: tag.to_owned(), body: body.into(), used: shelf.uses };
-        shelf.answers.insert((identity.to_owned(), path.to_owned()), known);
-        if shelf.answers.len() > KEPT {
-            shelf.make_room();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.uses += 1;
+        let known = Known { tag: tag.to_owned(), body: body.into(), used: kept.uses };
+        kept.answers.insert((identity.to_owned(), path.to_owned()), known);
+        if kept.answers.len() > KEPT {
+            kept.make_room();
         }
     }
 }

@@ -23,6 +23,14 @@ impl Failure {
         }
     }
 
+    /// Says of a call made before the one that matters: whatever was lost, that one was not sent.
+    pub(super) fn before_the_call(self) -> Self {
+        match self {
+            Self::Lost { why } => Self::Held { after: None, why },
+            failure @ (Self::Held { .. } | Self::Denied { .. }) => failure,
+        }
+    }
+
     /// Says what it means for a registration.
     pub(super) fn of_mint(self) -> MintError {
         match self {

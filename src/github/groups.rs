@@ -77,9 +77,7 @@ impl GitHub {
                 .map(|group| group.id)
                 .ok_or_else(|| unknown_group(scope, name))?,
             Err(Failure::Denied { .. }) if default => DEFAULT,
-            // Reading is not making: whatever was lost here, no runner came of it.
-            Err(Failure::Lost { why }) => return Err(Failure::Held { after: None, why }),
-            Err(failure) => return Err(failure),
+            Err(failure) => return Err(failure.before_the_call()),
         };
         self.groups.keep(key, id);
         Ok(id)

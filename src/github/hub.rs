@@ -113,7 +113,7 @@ impl Hub {
         lane: Lane,
         question: &Question<'_>,
     ) -> Result<Answer, Failure> {
-        let mut able = self.able(scope).await?;
+        let mut able = self.able(scope).await.map_err(Failure::before_the_call)?;
         able.sort_by(|a, b| b.governor.room(lane).total_cmp(&a.governor.room(lane)));
         let mut first: Option<Failure> = None;
         for identity in able {
@@ -163,13 +163,15 @@ impl Hub {
             Source::App(_) => return self.ask_signed(identity, lane, question).await,
             Source::Installation { tokens, .. } => tokens,
         };
-        let token = secrets.get(|| self.fetch_token(identity)).await?;
+        let token =
+            secrets.get(|| self.fetch_token(identity)).await.map_err(Failure::before_the_call)?;
         let answer = self.exchange(identity, lane, &token.secret, question).await?;
         if answer.status != 401 {
             return Ok(answer);
         }
         secrets.forget(&token);
-        let token = secrets.get(|| self.fetch_token(identity)).await?;
+        let token =
+            secrets.get(|| self.fetch_token(identity)).await.map_err(Failure::before_the_call)?;
         self.accepted(identity, lane, &token.secret, question).await
     }
 

@@ -18,7 +18,7 @@ use super::settings::BadSettings;
 /// How long a connection may take to come up.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an unused connection is kept.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 
 /// Returns octocrab on a transport of ours, without its own headers, retries and tokens.
 pub(super) fn octocrab(ca: Option<&[u8]>, proxy: Option<&str>) -> Result<Octocrab, BadSettings> {

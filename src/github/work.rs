@@ -78,7 +78,6 @@ impl GitHub {
     async fn candidates(&self, scope: &Scope) -> Result<Vec<Place>, Failure> {
         let mut places = self.places.of(scope);
         match scope {
-            Scope::Repository { .. } => {}
             Scope::Organization(owner) => {
                 let route = route::repositories(owner).page(1);
                 let question = Question::remembered(route, &self.etags);
@@ -100,7 +99,7 @@ impl GitHub {
                 let why = format!("no repository of enterprise `{slug}` was heard of yet");
                 return Err(Failure::Lost { why });
             }
-            Scope::Enterprise(_) => {}
+            Scope::Enterprise(_) | Scope::Repository { .. } => {}
         }
         Ok(places)
     }

@@ -1,16 +1,21 @@
 //! Runners over REST: paging, prefixes, limits, and every number an answer may carry.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ostler::demo::github::Options;
+use ostler::github::{GitHub, Settings};
 use ostler_actors::model::{Observation, RunnerId, Scope, Sighting};
 use ostler_actors::ports::{
     Deregistered, Forge as _, ForgeError, MintError, Roster as _, RunnerRef,
 };
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::github_support::{
-    acme, adapter, app_of, count, mint, order, pair, settings, start, take_job, token_of, web, wish,
+    Counting, Wall, acme, adapter, app_of, count, mint, order, pair, settings, start, take_job,
+    token_of, web, wish,
 };
 
 fn by_id(name: &str, id: RunnerId) -> RunnerRef {
@@ -209,4 +214,65 @@ async fn every_call_says_who_we_are() {
     mint(&github, "m1").await;
     let agents: BTreeSet<String> = sim.calls().into_iter().map(|call| call.agent).collect();
     assert_eq!(agents, BTreeSet::from([format!("ostler/{}", env!("CARGO_PKG_VERSION"))]));
+}
+
+#[tokio::test]
+async fn what_fails_before_the_registration_is_sent_has_made_nothing() {
+    let (sim, github) = pair();
+    sim.lie(|lies| lies.errors = 1);
+    let later = github.mint(order(&acme(), "m1")).await;
+    assert!(matches!(later, Err(MintError::Later { .. })), "the installation: {later:?}");
+    let sim = start(Options::default());
+    let github = adapter(settings(&sim, token_of(&sim)));
+    sim.lie(|lies| lies.errors = 1);
+    let later = github.mint(order(&acme(), "m1")).await;
+    assert!(matches!(later, Err(MintError::Later { .. })), "the group: {later:?}");
+    sim.lie(|lies| lies.errors = 1);
+    let repository: Scope = "acme/web".parse().unwrap();
+    let unknown = github.mint(order(&repository, "m1")).await;
+    assert!(matches!(unknown, Err(MintError::Unanswered { .. })), "itself: {unknown:?}");
+}
+
+#[tokio::test]
+async fn calls_go_through_the_proxy_when_there_is_one() {
+    let sim = start(Options::default());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut proxied = settings(&sim, token_of(&sim));
+    proxied.proxy = Some(format!("http://{}", listener.local_addr().unwrap()));
+    let tunnel = tokio::spawn(async move {
+        let (mut inside, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(inside.read_u8().await.unwrap());
+        }
+        let head = String::from_utf8(head).unwrap();
+        let target = head.split(' ').nth(1).unwrap().to_owned();
+        let mut outside = TcpStream::connect(&target).await.unwrap();
+        inside.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        drop(tokio::io::copy_bidirectional(&mut inside, &mut outside).await);
+        head
+    });
+    let github = adapter(proxied);
+    mint(&github, "m1").await;
+    drop(github);
+    let head = tunnel.await.unwrap();
+    assert!(head.starts_with("CONNECT 127.0.0.1:"), "{head}");
+    assert_eq!(sim.runners().len(), 1);
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_say_what_to_write() {
+    let sim = start(Options::default());
+    let clock = || Arc::new(Wall { ahead: Duration::ZERO });
+    let refusal = |change: fn(&mut Settings)| {
+        let mut settings = settings(&sim, token_of(&sim));
+        change(&mut settings);
+        let refused = GitHub::new(settings, clock(), Arc::new(Counting::default()));
+        refused.err().expect("bad settings").to_string()
+    };
+    assert!(refusal(|it| it.api_url = "github.com".into()).contains("https://api.github.com"));
+    assert!(refusal(|it| it.api_url = "ftp://github.com".into()).contains("api_url"));
+    assert!(refusal(|it| it.proxy = Some("/nowhere".into())).contains("proxy"));
+    assert!(refusal(|it| it.ca_pem = Some(b"no certificate".to_vec())).contains("ca"));
+    assert!(refusal(|it| it.credentials.clear()).contains("token"));
 }

@@ -1,6 +1,18 @@
 //! Each adapter against a fake that speaks its protocol, plus the port contracts.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise, in its helpers too"
+)]
+
+mod github_contract;
+mod github_data;
+mod github_deliveries;
 mod github_jobs;
+mod github_openapi;
 mod github_rest;
+mod github_schema;
 mod github_support;
 mod github_tokens;
+mod github_webhook;

@@ -9,6 +9,9 @@ use super::desk::{self, Ask, Reply};
 use super::lies::Lies;
 use super::state::{SeenCall, State};
 
+/// How many calls are remembered.
+const REMEMBERED: usize = 20_000;
+
 /// Says who calls.
 pub(super) enum Caller {
     /// The one with the token.
@@ -37,6 +40,9 @@ pub(super) fn admit(state: &mut State, ask: &Ask) -> Reply {
     }
     let date = state.date().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     reply.headers.push(("date", date));
+    if state.calls.len() >= REMEMBERED {
+        state.calls.drain(..REMEMBERED / 2);
+    }
     state.calls.push(SeenCall {
         method: ask.method.clone(),
         path: ask.path.clone(),

@@ -3,6 +3,7 @@
 //! Forty lines of HTTP instead of a client library: the receiver is our own daemon on this
 //! machine, and the answer's first line is all that is wanted.
 
+use std::fmt::Write as _;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +42,7 @@ fn request(shared: &Shared, index: usize) -> Option<(String, Vec<u8>)> {
     let (authority, path) = split(&hook.url)?;
     let key = hmac::Key::new(hmac::HMAC_SHA256, hook.secret.as_bytes());
     let signature = hmac::sign(&key, delivery.body.as_bytes());
-    let hex: String = signature.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(signature.as_ref());
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\
          User-Agent: GitHub-Hookshot/simulated\r\nContent-Type: application/json\r\n\
@@ -53,6 +54,13 @@ fn request(shared: &Shared, index: usize) -> Option<(String, Vec<u8>)> {
     );
     let request = [head.as_bytes(), delivery.body.as_bytes()].concat();
     Some((authority.to_owned(), request))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 /// Splits `http://host:port/path`.

@@ -57,7 +57,7 @@ pub struct Budget {
     turned_away: u32,
     mints: Option<Pace>,
     lists: Option<Pace>,
-    poll_budget: f64,
+    list_share: f64,
     under_way: u32,
 }
 
@@ -85,7 +85,7 @@ impl Budget {
             turned_away: 0,
             mints,
             lists: None,
-            poll_budget: limits.poll_budget.clamp(0.0, 1.0),
+            list_share: limits.poll_budget.clamp(0.0, 1.0),
             under_way: 0,
         }
     }
@@ -234,7 +234,7 @@ impl Budget {
         };
         *slot = Some(Window { left, ..told });
         if resource == Resource::Core && size_changed {
-            self.lists = Some(list_pace(told.limit, self.poll_budget));
+            self.lists = Some(list_pace(told.limit, self.list_share));
         }
     }
 

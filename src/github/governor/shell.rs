@@ -48,12 +48,12 @@ impl Governor {
         };
         let wait = self.place(lane).await?;
         // From here on the place is ours, and a caller who gives up gives it back.
-        let mut permit = Permit { governor: self, lane, _seat: None, state: Granted::Unsent };
+        let mut permit = Permit { governor: self, lane, seat: None, state: Granted::Unsent };
         sleep(wait).await;
         if let Some(after) = self.budget().quiet(Instant::now()) {
             return Err(Held { after, why: "GitHub asked for silence" });
         }
-        permit._seat = room.acquire().await.ok();
+        permit.seat = room.acquire().await.ok();
         Ok(permit)
     }
 
@@ -87,7 +87,7 @@ impl Governor {
 pub struct Permit<'a> {
     governor: &'a Governor,
     lane: Lane,
-    _seat: Option<SemaphorePermit<'a>>,
+    seat: Option<SemaphorePermit<'a>>,
     state: Granted,
 }
 
@@ -113,6 +113,7 @@ impl Permit<'_> {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
+        drop(self.seat.take());
         match self.state {
             Granted::Unsent => self.governor.budget().unsent(self.lane),
             Granted::Sent => self.governor.budget().lost(),

@@ -259,7 +259,7 @@ async fn a_thousand_jobs_at_once_overdraw_nothing_and_starve_no_removal() {
     greedy.iter().for_each(tokio::task::JoinHandle::abort);
     assert!(slowest < Duration::from_secs(5), "a removal waited {slowest:?}");
     // 1,000 at 166 a minute take six minutes; little more may be lost to waiting.
-    assert!((Duration::from_secs(330)..Duration::from_secs(600)).contains(&took), "{took:?}");
+    assert!((Duration::from_secs(330)..Duration::from_mins(10)).contains(&took), "{took:?}");
     let mut minted = storm.minted.lock().unwrap().clone();
     minted.sort();
     assert_eq!(minted.len(), 1_000);
