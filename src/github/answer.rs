@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::failure::Failure;
 
-/// Holds one answer.
-#[derive(Clone, Debug)]
+/// Holds one answer. Not `Debug`: its body may be a token or a JIT config.
+#[derive(Clone)]
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,

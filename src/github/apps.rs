@@ -1,9 +1,11 @@
 //! Finds the installation of an App that serves an owner, so that nobody has to look up numbers.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use ostler_actors::model::Scope;
 use tokio::time::Instant;
 
@@ -15,6 +17,8 @@ use super::wire;
 
 /// How long a failed search answers for those who come after it.
 const SAME_FAILURE: Duration = Duration::from_secs(5);
+/// How long an App that is not installed is not looked for again.
+const NOT_INSTALLED: Duration = Duration::from_mins(1);
 
 /// Holds one configured credential.
 pub(super) enum Account {
@@ -33,8 +37,22 @@ pub(super) struct App {
 /// Holds the search for one owner: one searches, the others wait for it.
 #[derive(Default)]
 struct Slot {
-    identity: OnceLock<Arc<Identity>>,
+    identity: ArcSwapOption<Identity>,
     searching: tokio::sync::Mutex<Option<(Instant, Failure)>>,
+}
+
+impl Slot {
+    fn known(&self) -> Option<Arc<Identity>> {
+        self.identity.load_full().filter(|identity| identity.is_known())
+    }
+}
+
+/// Returns how long a failure is not worth another search.
+fn lasts(failure: &Failure) -> Duration {
+    match failure {
+        Failure::Denied { .. } => NOT_INSTALLED,
+        Failure::Held { .. } | Failure::Lost { .. } => SAME_FAILURE,
+    }
 }
 
 impl Account {
@@ -56,7 +74,7 @@ impl Account {
             Self::Token(identity) => vec![Arc::clone(identity)],
             Self::App(app) => {
                 let found = app.found.lock().unwrap_or_else(PoisonError::into_inner);
-                let installed = found.values().filter_map(|slot| slot.identity.get().cloned());
+                let installed = found.values().filter_map(|slot| slot.identity.load_full());
                 std::iter::once(Arc::clone(&app.identity)).chain(installed).collect()
             }
         }
@@ -82,18 +100,22 @@ impl App {
             let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(found.entry(owner).or_default())
         };
-        if let Some(identity) = slot.identity.get() {
-            return Ok(Arc::clone(identity));
+        if let Some(identity) = slot.known() {
+            return Ok(identity);
         }
         let mut turn = slot.searching.lock().await;
-        if let Some(identity) = slot.identity.get() {
-            return Ok(Arc::clone(identity));
+        if let Some(identity) = slot.known() {
+            return Ok(identity);
         }
-        if let Some((_, failure)) = turn.as_ref().filter(|(at, _)| at.elapsed() < SAME_FAILURE) {
+        if let Some((_, failure)) = turn.as_ref().filter(|(at, why)| at.elapsed() < lasts(why)) {
             return Err(failure.clone());
         }
         match self.search(hub, scope).await {
-            Ok(identity) => Ok(Arc::clone(slot.identity.get_or_init(|| Arc::new(identity)))),
+            Ok(identity) => {
+                let identity = Arc::new(identity);
+                slot.identity.store(Some(Arc::clone(&identity)));
+                Ok(identity)
+            }
             Err(failure) => {
                 *turn = Some((Instant::now(), failure.clone()));
                 Err(failure)
@@ -109,7 +131,8 @@ impl App {
                 let number = answer.read::<wire::Installation>()?.id;
                 let name = format!("installation {number} of {}", self.identity.name);
                 let app = Arc::clone(&self.identity);
-                let source = Source::Installation { app, number, tokens: Tokens::default() };
+                let (tokens, gone) = (Tokens::default(), AtomicBool::new(false));
+                let source = Source::Installation { app, number, tokens, gone };
                 Ok(hub.identity(name, source))
             }
             404 => Err(Failure::Denied {

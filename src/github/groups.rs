@@ -66,7 +66,7 @@ impl GitHub {
             lane: Lane::Remove,
             route: route::runner_groups(scope),
             field: "runner_groups",
-            etags: &self.etags,
+            etags: Some(&self.etags),
         };
         let id = match self.hub.list::<wire::Group>(list).await {
             Ok(groups) => groups

@@ -1,6 +1,7 @@
 //! Who asks: a token, an App, or one installation of an App, each with its own budget.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -33,7 +34,23 @@ pub(super) enum Source {
     /// It is signed for each call.
     App(Arc<AppKey>),
     /// It is fetched for an hour.
-    Installation { app: Arc<Identity>, number: u64, tokens: Tokens },
+    Installation {
+        app: Arc<Identity>,
+        number: u64,
+        tokens: Tokens,
+        /// Whether GitHub no longer knows the installation: the App may have been installed anew.
+        gone: AtomicBool,
+    },
+}
+
+impl Identity {
+    /// Tells whether it is worth asking as this identity.
+    pub(super) fn is_known(&self) -> bool {
+        match &self.source {
+            Source::Installation { gone, .. } => !gone.load(Ordering::Relaxed),
+            Source::Token(_) | Source::App(_) => true,
+        }
+    }
 }
 
 /// Holds the current token of an installation; one renews, the others wait or use the old one.

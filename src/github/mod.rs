@@ -3,7 +3,8 @@
 //! ```text
 //!   core ── Roster, Forge ──▶ roster.rs · registrar.rs · work.rs     what is asked, what it means
 //!                                   │
-//!                              hub.rs   who asks: the identity with the most room, one retry on 401
+//!                              hub.rs   who asks: the identity with the most room
+//!                           exchange.rs  one question: secret, leave, call; one retry on 401
 //!                             ┌─────┴──────┐
 //!                     identity.rs       governor   may it be asked now? by lane, per identity
 //!                     tokens fade           │
@@ -24,6 +25,7 @@ mod apps;
 mod client;
 mod deliveries;
 mod etags;
+mod exchange;
 mod failure;
 mod governor;
 mod groups;

@@ -26,7 +26,8 @@ pub(super) struct List<'a> {
     pub(super) route: Route,
     /// The field that holds the things; the answer itself is the list where there is none.
     pub(super) field: &'static str,
-    pub(super) etags: &'a Etags,
+    /// Where unchanged pages are remembered, if they may be.
+    pub(super) etags: Option<&'a Etags>,
 }
 
 impl Hub {
@@ -37,7 +38,8 @@ impl Hub {
     ) -> Result<Vec<T>, Failure> {
         let mut things: BTreeMap<u64, Value> = BTreeMap::new();
         for number in 1..=PAGES {
-            let question = Question::remembered(list.route.clone().page(number), list.etags);
+            let route = list.route.clone().page(number);
+            let question = Question { etags: list.etags, ..Question::get(route) };
             let answer = self.ask(list.scope, list.lane, &question).await?;
             if answer.status != 200 {
                 let what = format!("cannot list {} of `{}`", list.route.kind, list.scope);

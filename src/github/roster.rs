@@ -23,7 +23,7 @@ impl Roster for GitHub {
             lane: Lane::List,
             route: route::runners(scope),
             field: "runners",
-            etags: &self.etags,
+            etags: Some(&self.etags),
         };
         match self.hub.list::<wire::Runner>(list).await {
             Ok(runners) => {
@@ -74,7 +74,8 @@ impl GitHub {
             lane: Lane::Check,
             route: route::runners_named(scope, &who.name),
             field: "runners",
-            etags: &self.etags,
+            // Absence may be decided by this: it is asked afresh.
+            etags: None,
         };
         let runners = self.hub.list::<wire::Runner>(list).await?;
         Ok(runners.into_iter().find(|runner| runner.name.eq_ignore_ascii_case(who.name.as_str())))

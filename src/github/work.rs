@@ -130,7 +130,7 @@ impl GitHub {
         field: &'static str,
     ) -> Result<Vec<T>, Failure> {
         let scope = repository(place);
-        self.hub.list(List { scope: &scope, lane, route, field, etags: &self.etags }).await
+        self.hub.list(List { scope: &scope, lane, route, field, etags: Some(&self.etags) }).await
     }
 }
 

@@ -42,6 +42,16 @@ async fn a_token_that_github_drops_is_replaced_within_the_call() {
 }
 
 #[tokio::test]
+async fn an_app_that_was_installed_anew_is_found_anew() {
+    let (sim, github) = pair();
+    mint(&github, "m1").await;
+    sim.reinstall("acme");
+    let refused = github.mint(order(&acme(), "m2")).await;
+    assert!(matches!(refused, Err(MintError::Refused { .. })), "{refused:?}");
+    mint(&github, "m2").await;
+}
+
+#[tokio::test]
 async fn a_clock_that_is_an_hour_ahead_is_measured_and_does_not_lock_us_out() {
     let sim = start(Options::default());
     let clock = Arc::new(Wall { ahead: Duration::from_hours(1) });

@@ -4,6 +4,7 @@ use aws_lc_rs::hmac;
 use jiff::Timestamp;
 use ostler::github::webhook::{LARGEST, News, Refusal, Request, Secrets, open};
 use ostler_actors::model::{Conclusion, ForgeId, JobFact, JobNotice, Place, Scope};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::github_data;
@@ -328,5 +329,30 @@ fn every_example_of_github_is_read() {
             }
             (event, news) => panic!("{name}: {event} became {news:?}"),
         }
+    }
+}
+
+proptest! {
+    /// Whatever is signed with our secret is read or refused, and never ends the program.
+    #[test]
+    fn no_bytes_do_harm(body in prop::collection::vec(any::<u8>(), 0..300), event in "[a-z_]{0,12}") {
+        drop(read(&event, &body));
+        prop_assert!(!matches!(read("workflow_job", &body), Ok(News::Job(_))));
+    }
+
+    /// A payload with any one byte changed is read or refused, and never signed by the old signature.
+    #[test]
+    fn one_changed_byte_breaks_the_signature(at in any::<prop::sample::Index>(), to in any::<u8>()) {
+        let whole = payload().to_string().into_bytes();
+        let mut body = whole.clone();
+        let at = at.index(body.len());
+        body[at] = to;
+        drop(read("workflow_job", &body));
+        let signature = sign(SECRET, &whole);
+        let request =
+            Request { event: Some("ping"), delivery: None, signature: Some(&signature), body: &body };
+        let secrets = Secrets::new(&[SECRET.to_owned().into()]);
+        let opened = open(&secrets, request, &ForgeId::new("github"), &[], now());
+        prop_assert_eq!(opened.is_ok(), body == whole);
     }
 }

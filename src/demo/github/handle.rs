@@ -103,6 +103,16 @@ impl SimGitHub {
         self.shared.change(|state| lies(&mut state.lies));
     }
 
+    /// Installs the App anew: another number, and the old tokens are worth nothing.
+    pub fn reinstall(&self, owner: &str) {
+        self.shared.change(|state| {
+            state.installations.retain(|_, it| it != owner);
+            state.tokens.clear();
+            let id = state.number();
+            state.installations.insert(id, owner.to_owned());
+        });
+    }
+
     /// Makes a runner group.
     pub fn add_group(&self, scope: &Scope, name: &str) -> u64 {
         self.shared.change(|state| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Lane;
+use super::lanes::{floor, patience, spread};
 use super::pace::Pace;
 use super::told::{Resource, Told};
 
@@ -265,36 +266,6 @@ impl Budget {
 /// Tells whether an answer speaks of a window that is over: it was under way when the hour turned.
 fn is_stale(old: &Window, told: &Window, now: Instant) -> bool {
     if old.assumed { told.ends < now + MINUTE } else { told.ends + MINUTE < old.ends }
-}
-
-/// Returns what a lane must leave for the lanes above it.
-fn floor(lane: Lane, limit: u32) -> u32 {
-    match lane {
-        Lane::Remove => 0,
-        Lane::Mint => limit / 20,
-        Lane::Check => limit / 20 * 3,
-        Lane::List => limit / 10 * 3,
-    }
-}
-
-/// Returns how long a lane waits in place; longer waits are the caller's to plan.
-fn patience(lane: Lane) -> Duration {
-    match lane {
-        Lane::Remove => Duration::from_secs(20),
-        Lane::Mint => Duration::from_secs(10),
-        Lane::Check | Lane::List => Duration::from_secs(5),
-    }
-}
-
-/// Returns a moment within the lane's own stretch after a silence: urgent lanes come back first.
-fn spread(lane: Lane, roll: u64) -> Duration {
-    let stretch = match lane {
-        Lane::Remove => 1_000,
-        Lane::Mint => 5_000,
-        Lane::Check => 15_000,
-        Lane::List => 30_000,
-    };
-    Duration::from_millis(roll % stretch)
 }
 
 fn hold(lane: Lane, wait: Duration, roll: u64, why: &'static str) -> Ruling {

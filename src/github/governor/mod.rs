@@ -18,6 +18,7 @@
 //! means "cannot ask" and is never an answer about the world.
 
 mod budget;
+mod lanes;
 mod pace;
 mod shell;
 #[cfg(test)]

@@ -270,3 +270,40 @@ async fn a_thousand_jobs_at_once_overdraw_nothing_and_starve_no_removal() {
     assert_eq!((core.overdrawn, storm.registrations.lock().unwrap().overdrawn), (0, 0));
     assert!(core.used > 8_000, "the storm was no storm: {}", core.used);
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_a_silence_the_urgent_come_first_and_nobody_comes_in_a_herd() {
+    let governor = Arc::new(Governor::new(LIMITS, Arc::new(Counting(AtomicU64::new(1)))));
+    let retry_after = Some(Duration::from_mins(2));
+    let mut permit = governor.admit(Lane::Check).await.unwrap();
+    permit.sent();
+    permit.told(&Told { retry_after, turned_away: true, ..Told::default() });
+    let begun = Instant::now();
+    let mut callers = Vec::new();
+    for number in 0..400 {
+        let (governor, lane) = (Arc::clone(&governor), Lane::ALL[number % 4]);
+        callers.push(tokio::spawn(async move {
+            loop {
+                match governor.admit(lane).await {
+                    Ok(permit) => {
+                        permit.told(&Told::default());
+                        return (lane, begun.elapsed());
+                    }
+                    Err(held) => sleep(held.after).await,
+                }
+            }
+        }));
+    }
+    let mut came: Vec<(Lane, Duration)> = Vec::new();
+    for caller in callers {
+        came.push(caller.await.unwrap());
+    }
+    let silence = Duration::from_mins(2);
+    assert!(came.iter().all(|(_, at)| *at >= silence), "somebody broke the silence");
+    let within = |lane: Lane, span: Duration| {
+        came.iter().filter(|(of, at)| *of == lane && *at < silence + span).count()
+    };
+    assert_eq!(within(Lane::Remove, Duration::from_secs(2)), 100, "removals come back at once");
+    assert!(within(Lane::List, Duration::from_secs(2)) < 20, "listings come back slowly");
+    assert!(within(Lane::Check, Duration::from_secs(2)) < 30, "questions come back slowly");
+}
