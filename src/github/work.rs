@@ -10,6 +10,7 @@
 //! repository we never heard of, in an organization of more than a hundred, whose webhook was
 //! lost. Where machines have a witness of their own this is not asked at all.
 
+use jiff::Timestamp;
 use ostler_actors::model::{JobFact, JobId, JobNotice, Place, RunnerName, Scope};
 use ostler_actors::ports::RunnerRef;
 use serde::de::DeserializeOwned;
@@ -30,27 +31,45 @@ const OPEN: [&str; 2] = ["queued", "in_progress"];
 const AT_WORK: [&str; 1] = ["in_progress"];
 
 impl GitHub {
+    /// Reads the open jobs of one repository after the other. Where the budget or GitHub stops
+    /// the round, what was read so far is told, and the next round begins there: a poll of many
+    /// repositories stretches over several ticks instead of never ending.
     pub(super) async fn list_open_jobs(&self, scope: &Scope) -> Result<Vec<JobNotice>, Failure> {
         let now = self.hub.date();
         let mut notices = Vec::new();
-        for place in self.places.of(scope) {
-            let jobs = match self.jobs_of_runs(&place, Lane::List, &OPEN).await {
+        let mut read = 0;
+        for place in self.places.round(scope) {
+            match self.jobs_of_runs(&place, Lane::List, &OPEN).await {
+                Ok(jobs) => {
+                    read += 1;
+                    let open = jobs.iter().filter_map(|job| self.open_notice(job, &place, now));
+                    notices.extend(open);
+                }
+                Err(failure) if matches!(scope, Scope::Repository { .. }) => return Err(failure),
                 // One repository that was deleted must not hide the others.
-                Err(Failure::Denied { why }) if !matches!(scope, Scope::Repository { .. }) => {
+                Err(Failure::Denied { why }) => {
                     info!(repository = %repository(&place), "repository is not asked again: {why}");
                     self.places.forget(&place);
-                    continue;
                 }
-                jobs => jobs?,
-            };
-            for job in jobs {
-                match job.fact(&job.status) {
-                    Some(JobFact::Completed(_)) | None => {}
-                    Some(fact) => notices.push(job.notice(&self.forge, place.clone(), fact, now)),
+                Err(failure @ (Failure::Held { .. } | Failure::Lost { .. })) => {
+                    match &failure {
+                        // One repository that GitHub cannot show must not hold up the others.
+                        Failure::Lost { .. } => self.places.begin_next_round_after(scope, &place),
+                        Failure::Held { .. } | Failure::Denied { .. } => {
+                            self.places.begin_next_round_at(scope, &place);
+                        }
+                    }
+                    return if read == 0 { Err(failure) } else { Ok(notices) };
                 }
             }
         }
         Ok(notices)
+    }
+
+    /// Returns the news that an open job is.
+    fn open_notice(&self, job: &wire::Job, place: &Place, now: Timestamp) -> Option<JobNotice> {
+        let fact = job.fact(&job.status).filter(|fact| !fact.is_over())?;
+        Some(job.notice(&self.forge, place.clone(), fact, now))
     }
 
     pub(super) async fn find_work(

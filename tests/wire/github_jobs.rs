@@ -131,3 +131,36 @@ async fn a_repository_that_was_deleted_does_not_hide_the_others() {
     assert_eq!(open[0].id, job_id(number));
     assert!(count(&sim, "GET", "/actions/runs") > 0);
 }
+
+#[tokio::test]
+async fn a_poll_of_many_repositories_stays_in_its_share_and_tells_what_it_got() {
+    let sim = start(Options { rate_limit: Some(400), ..Options::default() });
+    let github = adapter(settings(&sim, token_of(&sim)));
+    let places: Vec<Place> =
+        (0..20).map(|it| Place { repository: format!("r{it:02}"), ..web() }).collect();
+    for place in &places {
+        sim.queue(place, wish(&["linux"]));
+        github.remember(place);
+    }
+    // The first answer tells the limit: 40 listings an hour, 10 of them at once.
+    github.runner(&acme(), &runner("nobody")).await;
+    let Observation::Complete(first) = github.open_jobs(&acme()).await else { panic!("nothing") };
+    assert!((2..6).contains(&first.len()), "{}", first.len());
+    assert!(matches!(github.open_jobs(&acme()).await, Observation::Unusable(_)));
+    assert!(sim.calls().len() <= 12, "{}", sim.calls().len());
+}
+
+#[tokio::test]
+async fn a_repository_that_cannot_be_read_now_does_not_hold_up_the_next_round() {
+    let (sim, github) = pair();
+    for name in ["a", "b"] {
+        let place = Place { repository: name.into(), ..web() };
+        sim.queue(&place, wish(&["linux"]));
+        github.remember(&place);
+    }
+    github.runner(&acme(), &runner("nobody")).await;
+    sim.lie(|lies| lies.errors = 1);
+    assert!(matches!(github.open_jobs(&acme()).await, Observation::Unusable(_)));
+    let Observation::Complete(open) = github.open_jobs(&acme()).await else { panic!("nothing") };
+    assert_eq!(open.len(), 2);
+}

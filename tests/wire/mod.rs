@@ -14,5 +14,6 @@ mod github_openapi;
 mod github_rest;
 mod github_schema;
 mod github_support;
+mod github_tls;
 mod github_tokens;
 mod github_webhook;

@@ -32,6 +32,8 @@ pub struct Options {
     pub lease: Duration,
     /// The owners the App is installed on.
     pub installed_on: Vec<String>,
+    /// How to speak https; without it plain http is spoken.
+    pub tls: Option<rustls::ServerConfig>,
 }
 
 impl Default for Options {
@@ -42,6 +44,7 @@ impl Default for Options {
             rate_limit: Some(15_000),
             lease: Duration::from_mins(10),
             installed_on: vec!["acme".into()],
+            tls: None,
         }
     }
 }
@@ -67,12 +70,16 @@ impl SimGitHub {
             state.installations.insert(id, owner.clone());
         }
         let shared = Arc::new(Shared::new(state));
-        let (port, server, thread) = server::run(Arc::clone(&shared), options.port)?;
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        let place = server::Place { port: options.port, tls: options.tls };
+        let (port, server, thread) = server::run(Arc::clone(&shared), place)?;
+        let url = format!("{scheme}://127.0.0.1:{port}");
+        shared.state().url.clone_from(&url);
         Ok(Self {
             shared,
             server,
             thread: Some(thread),
-            url: format!("http://127.0.0.1:{port}"),
+            url,
             prefix: options.prefix,
             private_key: pem(key.as_der().map_err(unspecified)?.as_ref()),
         })

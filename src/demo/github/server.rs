@@ -58,15 +58,21 @@ impl Shared {
     }
 }
 
+/// Says where and how to listen.
+pub(super) struct Place {
+    pub(super) port: u16,
+    pub(super) tls: Option<rustls::ServerConfig>,
+}
+
 /// Runs the server on a thread of its own; returns its port, what stops it, and the thread.
 pub(super) fn run(
     shared: Arc<Shared>,
-    port: u16,
+    place: Place,
 ) -> io::Result<(u16, ServerHandle, JoinHandle<()>)> {
     let (tell, told) = mpsc::channel();
     let thread = std::thread::Builder::new().name("simulated-github".into()).spawn(move || {
         actix_rt::System::new().block_on(async move {
-            match serve(&shared, port) {
+            match serve(&shared, place) {
                 Ok((port, server)) => {
                     drop(tell.send(Ok((port, server.handle()))));
                     let errands = actix_rt::spawn(errands(shared));
@@ -84,7 +90,7 @@ pub(super) fn run(
     Ok((port, server, thread))
 }
 
-fn serve(shared: &Arc<Shared>, port: u16) -> io::Result<(u16, actix_web::dev::Server)> {
+fn serve(shared: &Arc<Shared>, place: Place) -> io::Result<(u16, actix_web::dev::Server)> {
     let data = web::Data::new(Arc::clone(shared));
     let server = HttpServer::new(move || {
         App::new()
@@ -97,10 +103,13 @@ fn serve(shared: &Arc<Shared>, port: u16) -> io::Result<(u16, actix_web::dev::Se
     })
     .workers(1)
     .disable_signals()
-    .shutdown_timeout(0)
-    .bind(("127.0.0.1", port))?;
-    let port = server.addrs().first().map_or(port, std::net::SocketAddr::port);
-    shared.state().url = format!("http://127.0.0.1:{port}");
+    .shutdown_timeout(0);
+    let address = ("127.0.0.1", place.port);
+    let server = match place.tls {
+        Some(config) => server.bind_rustls_0_23(address, config)?,
+        None => server.bind(address)?,
+    };
+    let port = server.addrs().first().map_or(place.port, std::net::SocketAddr::port);
     Ok((port, server.run()))
 }
 

@@ -285,8 +285,10 @@ fn pace_is_full(lane: Lane) -> &'static str {
     }
 }
 
+/// Spreads the share of listings over the hour. A quarter of it may go at once, because a list
+/// of a hundred pages is worth nothing in halves.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32")]
 fn list_pace(limit: u32, share: f64) -> Pace {
     let calls = (f64::from(limit) * share) as u32;
-    Pace::new(HOUR, calls.max(1), calls.div_ceil(10))
+    Pace::new(HOUR, calls.max(1), calls.div_ceil(4))
 }
