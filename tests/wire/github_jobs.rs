@@ -1,12 +1,15 @@
 //! Jobs over REST: read, found by runner, found by asking.
 
-use ostler::demo::github::Options;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler::demo::github::{Options, SimStage};
 use ostler_actors::model::{Conclusion, JobFact, JobReading, Observation, Place, Scope, Sighting};
 use ostler_actors::ports::{Forge as _, Roster as _, RunnerRef};
 
 use super::github_support::{
-    acme, adapter, agent, app_of, count, job_id, mint, order, pair, settings, start, take_job,
-    token_of, web, wish,
+    acme, adapter, agent, app_of, count, job_id, labels, mint, order, pair, settings, start,
+    take_job, token_of, web, wish,
 };
 
 fn runner(name: &str) -> RunnerRef {
@@ -163,4 +166,54 @@ async fn a_repository_that_cannot_be_read_now_does_not_hold_up_the_next_round() 
     assert!(matches!(github.open_jobs(&acme()).await, Observation::Unusable(_)));
     let Observation::Complete(open) = github.open_jobs(&acme()).await else { panic!("nothing") };
     assert_eq!(open.len(), 2);
+}
+
+#[tokio::test]
+async fn a_job_whose_runner_falls_silent_is_lost() {
+    let sim = start(Options { lease: Duration::from_millis(300), ..Options::default() });
+    let github = adapter(settings(&sim, app_of(&sim)));
+    let minted = mint(&github, "m1").await;
+    let number = sim.queue(&web(), wish(&["linux"]));
+    take_job(&sim, &minted.jit).await;
+    sim.until(|sim| sim.jobs()[0].stage == SimStage::Completed("failure".into())).await;
+    let (status, _) = agent(&sim, "renew", &minted.jit, "").await;
+    assert_eq!(status, 410, "the runner is told to leave");
+    let seen = github.job(&job_id(number), &web(), sim.jobs()[0].run).await;
+    assert!(matches!(seen, Sighting::Seen(reading) if reading.fact.is_over()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_job_is_run_once_by_a_runner_that_has_its_labels() {
+    let sim = Arc::new(start(Options::default()));
+    let mut unshaped = settings(&sim, app_of(&sim));
+    unshaped.jit_per_minute = 0;
+    let github = adapter(unshaped);
+    let mut runners = Vec::new();
+    for number in 0..40 {
+        let mut order = order(&acme(), &format!("m{number}"));
+        order.labels =
+            labels(if number % 2 == 0 { &["linux", "small"] } else { &["linux", "gpu"] });
+        let minted = github.mint(order).await.unwrap();
+        let sim = Arc::clone(&sim);
+        runners.push(tokio::spawn(async move {
+            take_job(&sim, &minted.jit).await;
+            let (status, _) = agent(&sim, "done", &minted.jit, r#"{"conclusion":"success"}"#).await;
+            assert_eq!(status, 204);
+        }));
+    }
+    for number in 0..40 {
+        sim.queue(&web(), wish(if number < 20 { &["gpu"] } else { &["small"] }));
+    }
+    for runner in runners {
+        runner.await.unwrap();
+    }
+    let jobs = sim.jobs();
+    let success = SimStage::Completed("success".into());
+    assert!(jobs.iter().all(|job| job.starts == 1 && job.stage == success));
+    for job in &jobs {
+        let (_, name) = job.runner.as_ref().unwrap();
+        let has_gpu = name.trim_start_matches('m').parse::<u32>().unwrap() % 2 == 1;
+        assert_eq!(has_gpu, job.wish.labels == labels(&["gpu"]), "{name} took {}", job.id);
+    }
+    assert!(sim.runners().is_empty(), "ephemeral registrations go with their jobs");
 }

@@ -45,6 +45,9 @@ impl State {
             renewed: None,
             starts: 0,
         };
+        if job.stage == SimStage::Queued {
+            self.queued.insert(id);
+        }
         self.jobs.insert(id, job);
         self.announce(id);
         self.assign();
@@ -55,6 +58,7 @@ impl State {
     pub(super) fn release(&mut self, id: u64) {
         if let Some(job) = self.jobs.get_mut(&id).filter(|job| job.stage == SimStage::Waiting) {
             job.stage = SimStage::Queued;
+            self.queued.insert(id);
             self.announce(id);
             self.assign();
         }
@@ -62,25 +66,24 @@ impl State {
 
     /// Gives every queued job to some idle runner that listens and has the labels.
     pub(super) fn assign(&mut self) {
-        let queued: Vec<u64> = self
-            .jobs
-            .values()
-            .filter(|job| job.stage == SimStage::Queued && !job.dead_run)
-            .map(|job| job.id)
-            .collect();
-        for id in queued {
+        let idle = self.runners.values().filter(|it| it.job.is_none() && it.listening > 0);
+        let mut idle: Vec<u64> = idle.map(|it| it.id).collect();
+        for id in self.queued.clone() {
+            if idle.is_empty() {
+                return;
+            }
             let Some(job) = self.jobs.get(&id) else { continue };
-            let idle = self.runners.values().filter(|runner| {
-                runner.job.is_none()
-                    && runner.listening > 0
-                    && runner.scope.covers(&job.place)
-                    && runner.labels.serve(&job.wish.labels)
-            });
-            let idle: Vec<u64> = idle.map(|runner| runner.id).collect();
+            let fits = |runner: &u64| {
+                self.runners.get(runner).is_some_and(|it| {
+                    it.scope.covers(&job.place) && it.labels.serve(&job.wish.labels)
+                })
+            };
             // Not always the oldest: a runner made for one job routinely gets another.
-            let pick = usize::try_from(id).unwrap_or_default().checked_rem(idle.len());
-            if let Some(runner) = pick.and_then(|at| idle.get(at)) {
-                self.start(id, *runner);
+            let turn = usize::try_from(id).unwrap_or_default() % idle.len();
+            idle.rotate_left(turn);
+            if let Some(at) = idle.iter().position(fits) {
+                let runner = idle.swap_remove(at);
+                self.start(id, runner);
             }
         }
     }
@@ -96,6 +99,8 @@ impl State {
         job.started_at = Some(now);
         job.renewed = Some(Instant::now());
         job.starts += 1;
+        self.queued.remove(&id);
+        self.at_work.insert(runner, id);
         self.announce(id);
     }
 
@@ -109,8 +114,10 @@ impl State {
         job.stage = SimStage::Completed(conclusion.to_owned());
         job.completed_at = Some(now);
         let runner = job.runner.as_ref().map(|(runner, _)| *runner);
+        self.queued.remove(&id);
         self.announce(id);
         if let Some(runner) = runner {
+            self.at_work.remove(&runner);
             self.unregister(runner);
         }
     }
@@ -119,33 +126,22 @@ impl State {
     pub(super) fn unregister(&mut self, runner: u64) {
         self.runners.remove(&runner);
         // A job under way must still be able to end, so its secret outlives its registration.
-        let working = self.jobs.values().any(|job| {
-            job.stage == SimStage::InProgress
-                && job.runner.as_ref().is_some_and(|(id, _)| *id == runner)
-        });
-        if !working {
+        if !self.at_work.contains_key(&runner) {
             self.secrets.retain(|_, of| *of != runner);
         }
     }
 
     /// Returns the job that a runner has, registered or not.
     pub(super) fn job_of(&self, runner: u64) -> Option<&SimJob> {
-        self.jobs.values().find(|job| {
-            job.stage == SimStage::InProgress
-                && job.runner.as_ref().is_some_and(|(id, _)| *id == runner)
-        })
+        self.at_work.get(&runner).and_then(|job| self.jobs.get(job))
     }
 
     /// Gives up jobs whose runner has fallen silent; tells whether there were any.
     pub(super) fn lose_silent_jobs(&mut self) -> bool {
         let lease = self.lease;
-        let lost: Vec<u64> = self
-            .jobs
-            .values()
-            .filter(|job| job.stage == SimStage::InProgress)
-            .filter(|job| job.renewed.is_some_and(|at| at.elapsed() > lease))
-            .map(|job| job.id)
-            .collect();
+        let running = self.at_work.values().filter_map(|job| self.jobs.get(job));
+        let silent = running.filter(|job| job.renewed.is_some_and(|at| at.elapsed() > lease));
+        let lost: Vec<u64> = silent.map(|job| job.id).collect();
         for id in &lost {
             self.finish(*id, "failure");
         }

@@ -1,5 +1,6 @@
 //! The hand on the simulated GitHub: starts it, queues jobs, reads the truth, makes it lie.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -170,6 +171,7 @@ impl SimGitHub {
     /// Lets the run of a job be over though the job is not: it will never run.
     pub fn end_run_of(&self, job: u64) {
         self.shared.change(|state| {
+            state.queued.remove(&job);
             if let Some(job) = state.jobs.get_mut(&job) {
                 job.dead_run = true;
             }
@@ -231,14 +233,16 @@ impl State {
             lease: options.lease,
             lies: Lies::default(),
             last: 100,
-            installations: std::collections::BTreeMap::new(),
-            tokens: std::collections::BTreeMap::new(),
-            spent: std::collections::BTreeMap::new(),
+            installations: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            spent: BTreeMap::new(),
             groups: Vec::new(),
-            runners: std::collections::BTreeMap::new(),
-            secrets: std::collections::BTreeMap::new(),
-            jobs: std::collections::BTreeMap::new(),
-            hooks: std::collections::BTreeMap::new(),
+            runners: BTreeMap::new(),
+            secrets: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            queued: BTreeSet::new(),
+            at_work: BTreeMap::new(),
+            hooks: BTreeMap::new(),
             deliveries: Vec::new(),
             outbox: Vec::new(),
             calls: Vec::new(),

@@ -1,6 +1,6 @@
 //! The truth of the simulated GitHub.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -29,6 +29,10 @@ pub(super) struct State {
     pub(super) runners: BTreeMap<u64, SimRunner>,
     pub(super) secrets: BTreeMap<String, u64>,
     pub(super) jobs: BTreeMap<u64, SimJob>,
+    /// Jobs that want a runner.
+    pub(super) queued: BTreeSet<u64>,
+    /// Jobs that run, by the number of their runner, registered or not.
+    pub(super) at_work: BTreeMap<u64, u64>,
     pub(super) hooks: BTreeMap<u64, Hook>,
     pub(super) deliveries: Vec<Delivery>,
     pub(super) outbox: Vec<usize>,
