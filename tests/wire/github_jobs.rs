@@ -170,7 +170,7 @@ async fn a_repository_that_cannot_be_read_now_does_not_hold_up_the_next_round() 
 
 #[tokio::test]
 async fn a_job_whose_runner_falls_silent_is_lost() {
-    let sim = start(Options { lease: Duration::from_millis(300), ..Options::default() });
+    let sim = start(Options { lease: Duration::from_secs(3), ..Options::default() });
     let github = adapter(settings(&sim, app_of(&sim)));
     let minted = mint(&github, "m1").await;
     let number = sim.queue(&web(), wish(&["linux"]));
