@@ -7,6 +7,7 @@
 #   make bench             figures: speed and memory
 #   make demo              the daemon against a simulated forge
 #   make toolchain         fetches the pinned compiler; nothing else here downloads one
+#   make data              fetches GitHub's own descriptions, against which the adapter is tested
 #
 # Needs a Rust toolchain with clippy and rustfmt, a C compiler and make. What else is needed is built
 # from source once and kept outside the tree, in $XDG_CACHE_HOME/ostler (or ~/.cache/ostler).
@@ -15,14 +16,17 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo sim bench toolchain tools fmt lint doc deny machete unit
+.PHONY: check test demo sim bench toolchain data tools fmt lint doc deny machete unit
 
 SEEDS ?= 2000
 TEST_SEEDS := 300
 DENY_VERSION := 0.20.2
 MACHETE_VERSION := 0.9.2
+OPENAPI_VERSION := 23.0.2
+EXAMPLES_VERSION := 7.6.1
 
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/tools
+DATA := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/data
 OUT := $(or $(CARGO_TARGET_DIR),target)
 # A submitted lock file must already be right; at the desk cargo may still correct it.
 LOCKED := $(if $(CI),--locked)
@@ -73,6 +77,19 @@ bench:
 toolchain:
 	env -u RUSTUP_TOOLCHAIN rustup toolchain install
 
+# Two npm packages (MIT), pinned: GitHub's OpenAPI description and real webhook deliveries. They are
+# data, nothing of them is run. Without npm the tests that need them say that they were skipped.
+data:
+	$(call say,GitHub in its own words)
+	@if ! command -v npm >/dev/null; then echo 'npm is missing: tests against GitHub'\''s own descriptions are skipped'; exit 0; fi; \
+	fetch() { [ -f "$(DATA)/$$2/$$3" ] && [ "$$(cat "$(DATA)/$$2/version" 2>/dev/null)" = "$$4" ] && return; \
+	  t=$$(mktemp -d); trap 'rm -rf "$$t"' RETURN; \
+	  ( cd "$$t" && npm pack --silent "$$1@$$4" >/dev/null && mkdir -p "$(DATA)/$$2" \
+	    && tar xzf ./*.tgz -C "$(DATA)/$$2" --strip-components=1 "package/$$3" && echo "$$4" > "$(DATA)/$$2/version" ); }; \
+	fetch @octokit/openapi openapi generated/ghec.json $(OPENAPI_VERSION) \
+	  && fetch @octokit/webhooks-examples webhooks-examples api.github.com/index.json $(EXAMPLES_VERSION) \
+	  || echo 'the packages cannot be fetched: tests against GitHub'\''s own descriptions are skipped'
+
 # The steps of check and test, each also on its own.
 
 tools:
@@ -106,7 +123,7 @@ machete: tools
 	$(call build,cargo-machete,$(MACHETE_VERSION))
 	$(TOOLS)/bin/cargo-machete --skip-target-dir
 
-unit: tools
+unit: tools data
 	$(call say,tests$(if $(NEXTEST),, (cargo-nextest is not installed; cargo test steps in)))
 	@mkdir -p $(OUT)
 	cargo test $(LOCKED) --workspace --doc 2>&1 | tee $(OUT)/tests.log

@@ -1,8 +1,14 @@
 //! Ostler looks after CI runners: every runner has one owner until nothing of it is left.
 //!
-//! This crate is the program around the core (`ostler-actors`). Today it carries the
-//! configuration and the simulation; daemon, store, forge and providers join it here.
+//! This crate is the program around the core (`ostler-actors`): the daemon, its adapters, its
+//! doors and its command line. The core decides; this crate does.
 
 pub mod cli;
 pub mod config;
+pub mod daemon;
+pub mod demo;
+pub mod github;
+pub mod http;
 pub mod providers;
+pub mod store;
+pub mod telemetry;

@@ -1,7 +1,9 @@
-//! What every store, and in `provider` every provider, must do: suites for any of them.
+//! What every store must do, as a suite that any of them can be run through; what every forge
+//! must do is in `forge.rs`, every provider in `provider.rs`.
 //!
-//! The doubles pass it here with their faults switched off; real stores pass the same.
+//! The doubles pass it here with their faults switched off; the real ones pass the same.
 
+mod forge;
 #[expect(clippy::panic, reason = "a breach of the contract panics: its purpose")]
 mod provider;
 mod samples;
@@ -9,6 +11,7 @@ mod samples;
 use std::future::Future;
 use std::sync::Arc;
 
+pub use forge::{BenchJob, ForgeBench, forge_contract};
 pub use provider::{ProviderBench, provider_contract};
 pub use samples::{delivery, event, exit_record, instance, job, job_id, notice, saved, stamp};
 

@@ -1,9 +1,21 @@
 //! Each adapter against the real thing, or a fake that speaks its protocol, plus the port contracts.
 
-#[expect(
+#![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::wildcard_enum_match_arm,
     reason = "a test stops at the first surprise, in its helpers too"
 )]
+
+mod github_contract;
+mod github_data;
+mod github_deliveries;
+mod github_jobs;
+mod github_openapi;
+mod github_rest;
+mod github_schema;
+mod github_support;
+mod github_tls;
+mod github_tokens;
+mod github_webhook;
 mod process;

@@ -3,6 +3,7 @@
 mod crash;
 mod dispatch;
 mod forge;
+mod forge_contract;
 mod naive;
 mod provider;
 mod store;

@@ -1,0 +1,150 @@
+//! Who gets which job, and how jobs move.
+
+use std::time::Duration;
+
+use ostler_actors::model::Place;
+use tokio::time::Instant;
+
+use super::state::{JobWish, SimJob, SimRunner, SimStage, State};
+
+/// How long a runner that fell silent is still called online.
+const ONLINE_FOR: Duration = Duration::from_mins(1);
+
+impl SimRunner {
+    /// Returns whether it is connected.
+    pub fn is_online(&self) -> bool {
+        self.listening > 0 || self.seen.is_some_and(|at| at.elapsed() < ONLINE_FOR)
+    }
+}
+
+impl State {
+    /// Queues a job, into the run of another if one is given.
+    pub(super) fn queue(
+        &mut self,
+        place: Place,
+        mut wish: JobWish,
+        stage: SimStage,
+        run: Option<u64>,
+    ) -> u64 {
+        let id = self.number();
+        let run = run.unwrap_or_else(|| self.number());
+        if wish.name.is_empty() {
+            wish.name = format!("job {id}");
+        }
+        let job = SimJob {
+            id,
+            run,
+            place,
+            wish,
+            stage,
+            runner: None,
+            queued_at: self.date(),
+            started_at: None,
+            completed_at: None,
+            dead_run: false,
+            renewed: None,
+            starts: 0,
+        };
+        if job.stage == SimStage::Queued {
+            self.queued.insert(id);
+        }
+        self.jobs.insert(id, job);
+        self.announce(id);
+        self.assign();
+        id
+    }
+
+    /// Lets a held job go.
+    pub(super) fn release(&mut self, id: u64) {
+        if let Some(job) = self.jobs.get_mut(&id).filter(|job| job.stage == SimStage::Waiting) {
+            job.stage = SimStage::Queued;
+            self.queued.insert(id);
+            self.announce(id);
+            self.assign();
+        }
+    }
+
+    /// Gives every queued job to some idle runner that listens and has the labels.
+    pub(super) fn assign(&mut self) {
+        let idle = self.runners.values().filter(|it| it.job.is_none() && it.listening > 0);
+        let mut idle: Vec<u64> = idle.map(|it| it.id).collect();
+        for id in self.queued.clone() {
+            if idle.is_empty() {
+                return;
+            }
+            let Some(job) = self.jobs.get(&id) else { continue };
+            let fits = |runner: &u64| {
+                self.runners.get(runner).is_some_and(|it| {
+                    it.scope.covers(&job.place) && it.labels.serve(&job.wish.labels)
+                })
+            };
+            // Not always the oldest: a runner made for one job routinely gets another.
+            let turn = usize::try_from(id).unwrap_or_default() % idle.len();
+            idle.rotate_left(turn);
+            if let Some(at) = idle.iter().position(fits) {
+                let runner = idle.swap_remove(at);
+                self.start(id, runner);
+            }
+        }
+    }
+
+    fn start(&mut self, id: u64, runner: u64) {
+        let now = self.date();
+        let Some(taker) = self.runners.get_mut(&runner) else { return };
+        taker.job = Some(id);
+        let name = taker.name.clone();
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        job.stage = SimStage::InProgress;
+        job.runner = Some((runner, name));
+        job.started_at = Some(now);
+        job.renewed = Some(Instant::now());
+        job.starts += 1;
+        self.queued.remove(&id);
+        self.at_work.insert(runner, id);
+        self.announce(id);
+    }
+
+    /// Ends a job; the ephemeral registration that ran it goes with it.
+    pub(super) fn finish(&mut self, id: u64, conclusion: &str) {
+        let now = self.date();
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if matches!(job.stage, SimStage::Completed(_)) {
+            return;
+        }
+        job.stage = SimStage::Completed(conclusion.to_owned());
+        job.completed_at = Some(now);
+        let runner = job.runner.as_ref().map(|(runner, _)| *runner);
+        self.queued.remove(&id);
+        self.announce(id);
+        if let Some(runner) = runner {
+            self.at_work.remove(&runner);
+            self.unregister(runner);
+        }
+    }
+
+    /// Removes a registration; a job that runs there goes on.
+    pub(super) fn unregister(&mut self, runner: u64) {
+        self.runners.remove(&runner);
+        // A job under way must still be able to end, so its secret outlives its registration.
+        if !self.at_work.contains_key(&runner) {
+            self.secrets.retain(|_, of| *of != runner);
+        }
+    }
+
+    /// Returns the job that a runner has, registered or not.
+    pub(super) fn job_of(&self, runner: u64) -> Option<&SimJob> {
+        self.at_work.get(&runner).and_then(|job| self.jobs.get(job))
+    }
+
+    /// Gives up jobs whose runner has fallen silent; tells whether there were any.
+    pub(super) fn lose_silent_jobs(&mut self) -> bool {
+        let lease = self.lease;
+        let running = self.at_work.values().filter_map(|job| self.jobs.get(job));
+        let silent = running.filter(|job| job.renewed.is_some_and(|at| at.elapsed() > lease));
+        let lost: Vec<u64> = silent.map(|job| job.id).collect();
+        for id in &lost {
+            self.finish(*id, "failure");
+        }
+        !lost.is_empty()
+    }
+}

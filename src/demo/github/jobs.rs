@@ -1,0 +1,73 @@
+//! Jobs and runs, as they are read.
+
+use std::collections::BTreeMap;
+
+use ostler_actors::model::Scope;
+use serde_json::Value;
+
+use super::desk::{Ask, Reply, page};
+use super::shapes;
+use super::state::{SimJob, SimStage, State};
+
+pub(super) fn job(state: &State, scope: &Scope, id: &str) -> Reply {
+    let found = id.parse().ok().and_then(|id: u64| state.jobs.get(&id));
+    let found = found.filter(|job| scope.covers(&job.place));
+    found.map_or_else(Reply::not_found, |job| Reply::new(200, shapes::job(state, job)))
+}
+
+pub(super) fn run(state: &State, scope: &Scope, id: &str) -> Reply {
+    let runs = runs_of(state, scope);
+    let found = id.parse().ok().and_then(|id: u64| runs.get(&id));
+    found.map_or_else(Reply::not_found, |jobs| Reply::new(200, shapes::run(state, jobs)))
+}
+
+pub(super) fn runs(state: &mut State, ask: &Ask, scope: &Scope) -> Reply {
+    let status = ask.query.get("status");
+    let runs = runs_of(state, scope);
+    let open = runs.values().rev();
+    let open = open.filter(|jobs| status.is_none_or(|status| run_status(jobs) == status));
+    let shapes: Vec<Value> = open.map(|jobs| shapes::run(state, jobs)).collect();
+    page(state, ask, Some("workflow_runs"), shapes)
+}
+
+pub(super) fn of_run(state: &mut State, ask: &Ask, scope: &Scope, id: &str) -> Reply {
+    let runs = runs_of(state, scope);
+    let Some(jobs) = id.parse().ok().and_then(|id: u64| runs.get(&id)) else {
+        return Reply::not_found();
+    };
+    let shapes: Vec<Value> = jobs.iter().map(|job| shapes::job(state, job)).collect();
+    page(state, ask, Some("jobs"), shapes)
+}
+
+pub(super) fn repositories(state: &mut State, ask: &Ask, scope: &Scope) -> Reply {
+    let places = state.jobs.values().map(|job| &job.place).filter(|place| scope.covers(place));
+    let mut names: Vec<(String, String)> =
+        places.map(|place| (place.owner.clone(), place.repository.clone())).collect();
+    names.sort();
+    names.dedup();
+    let all = names.iter().map(|(owner, name)| shapes::repository(owner, name)).collect();
+    page(state, ask, None, all)
+}
+
+/// Returns the runs of a scope with their jobs.
+fn runs_of<'a>(state: &'a State, scope: &Scope) -> BTreeMap<u64, Vec<&'a SimJob>> {
+    let mut runs: BTreeMap<u64, Vec<&SimJob>> = BTreeMap::new();
+    for job in state.jobs.values().filter(|job| scope.covers(&job.place)) {
+        runs.entry(job.run).or_default().push(job);
+    }
+    runs
+}
+
+/// Returns the status of a run: that of its liveliest job.
+pub(super) fn run_status(jobs: &[&SimJob]) -> &'static str {
+    let any = |stage: &SimStage| jobs.iter().any(|job| job.stage == *stage);
+    if jobs.iter().all(|job| job.dead_run || matches!(job.stage, SimStage::Completed(_))) {
+        "completed"
+    } else if any(&SimStage::InProgress) || jobs.iter().any(|job| job.stage.word() == "completed") {
+        "in_progress"
+    } else if any(&SimStage::Queued) {
+        "queued"
+    } else {
+        "waiting"
+    }
+}

@@ -1,0 +1,211 @@
+//! The truth of the simulated GitHub.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ostler_actors::model::{Labels, Place, Scope};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::lies::Lies;
+
+/// Holds all of it, behind one lock.
+pub(super) struct State {
+    pub(super) url: String,
+    pub(super) prefix: String,
+    pub(super) token: String,
+    pub(super) client_id: String,
+    pub(super) app_public_key: Vec<u8>,
+    pub(super) rate_limit: Option<u32>,
+    pub(super) lease: Duration,
+    pub(super) lies: Lies,
+    /// The next number of anything.
+    pub(super) last: u64,
+    pub(super) installations: BTreeMap<u64, String>,
+    pub(super) tokens: BTreeMap<String, (u64, Timestamp)>,
+    pub(super) spent: BTreeMap<(String, &'static str), (Timestamp, u32)>,
+    pub(super) groups: Vec<(Scope, u64, String)>,
+    pub(super) runners: BTreeMap<u64, SimRunner>,
+    pub(super) secrets: BTreeMap<String, u64>,
+    pub(super) jobs: BTreeMap<u64, SimJob>,
+    /// Jobs that want a runner.
+    pub(super) queued: BTreeSet<u64>,
+    /// Jobs that run, by the number of their runner, registered or not.
+    pub(super) at_work: BTreeMap<u64, u64>,
+    pub(super) hooks: BTreeMap<u64, Hook>,
+    pub(super) deliveries: Vec<Delivery>,
+    pub(super) outbox: Vec<usize>,
+    pub(super) calls: Vec<SeenCall>,
+}
+
+/// Holds one registration.
+#[derive(Clone, Debug)]
+pub struct SimRunner {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Where it is registered.
+    pub scope: Scope,
+    /// Its labels.
+    pub labels: Labels,
+    /// The group it is in.
+    pub group: u64,
+    /// The job it has.
+    pub job: Option<u64>,
+    /// How many connections of it wait for work.
+    pub listening: u32,
+    /// When it last spoke, if ever.
+    pub seen: Option<Instant>,
+}
+
+/// Says what a job is to be.
+#[derive(Clone, Debug, Default)]
+pub struct JobWish {
+    /// Its name; one is made up if it is empty.
+    pub name: String,
+    /// What it asks of a runner.
+    pub labels: Labels,
+    /// What is handed to the simulated runner with it, unread.
+    pub script: Value,
+}
+
+/// Holds one job, which is a run of its own unless queued into another's.
+#[derive(Clone, Debug)]
+pub struct SimJob {
+    /// Its number.
+    pub id: u64,
+    /// Its run.
+    pub run: u64,
+    /// Where it comes from.
+    pub place: Place,
+    /// What it is.
+    pub wish: JobWish,
+    /// Where it is in its life.
+    pub stage: SimStage,
+    /// The runner it was given to, by number and name.
+    pub runner: Option<(u64, String)>,
+    /// When it was queued.
+    pub queued_at: Timestamp,
+    /// When it began.
+    pub started_at: Option<Timestamp>,
+    /// When it was over.
+    pub completed_at: Option<Timestamp>,
+    /// Whether its run is over though it is not.
+    pub dead_run: bool,
+    /// When its runner last said that it goes on.
+    pub renewed: Option<Instant>,
+    /// How often it was given to a runner.
+    pub starts: u32,
+}
+
+/// Tells where a job is in its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SimStage {
+    /// Held back.
+    Waiting,
+    /// Wants a runner.
+    Queued,
+    /// Runs.
+    InProgress,
+    /// Is over, with GitHub's word for how.
+    Completed(String),
+}
+
+impl SimStage {
+    /// Returns GitHub's word for it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Queued => "queued",
+            Self::InProgress => "in_progress",
+            Self::Completed(_) => "completed",
+        }
+    }
+}
+
+/// Says whose hook it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SimHookOwner {
+    /// The App's.
+    App,
+    /// A scope's.
+    Scope(Scope),
+}
+
+/// Holds one hook.
+pub(super) struct Hook {
+    pub(super) owner: SimHookOwner,
+    pub(super) url: String,
+    pub(super) secret: String,
+}
+
+/// Holds one attempt to deliver.
+pub(super) struct Delivery {
+    pub(super) hook: u64,
+    pub(super) attempt: Attempt,
+    pub(super) body: String,
+}
+
+/// Shows one attempt to deliver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its number.
+    pub id: u64,
+    /// The delivery, equal for all attempts of it.
+    pub guid: String,
+    /// When it was made.
+    pub at: Timestamp,
+    /// Whether it is a repetition.
+    pub redelivery: bool,
+    /// What was answered; 0 while it is under way, 502 when nobody answered.
+    pub status: u16,
+    /// What happened to the job.
+    pub action: String,
+    /// The job.
+    pub job: u64,
+}
+
+/// Shows one REST call as it came and as it was answered.
+#[derive(Clone, Debug)]
+pub struct SeenCall {
+    /// The method.
+    pub method: String,
+    /// The path below the API's root.
+    pub path: String,
+    /// The query.
+    pub query: BTreeMap<String, String>,
+    /// The caller's name for itself.
+    pub agent: String,
+    /// The body, if it was JSON.
+    pub body: Value,
+    /// The status of the answer.
+    pub status: u16,
+    /// The body of the answer.
+    pub answer: Value,
+}
+
+impl State {
+    /// Returns the next number.
+    pub(super) fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Returns the date, as wrong as asked for.
+    pub(super) fn date(&self) -> Timestamp {
+        Timestamp::now().checked_add(self.lies.clock_ahead).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Returns a runner of a scope by number.
+    pub(super) fn runner_in(&self, scope: &Scope, id: u64) -> Option<&SimRunner> {
+        self.runners.get(&id).filter(|runner| same_scope(&runner.scope, scope))
+    }
+}
+
+/// Compares scopes as GitHub does, without case.
+pub(super) fn same_scope(a: &Scope, b: &Scope) -> bool {
+    a.to_string().eq_ignore_ascii_case(&b.to_string())
+        && std::mem::discriminant(a) == std::mem::discriminant(b)
+}

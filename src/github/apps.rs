@@ -1,0 +1,147 @@
+//! Finds the installation of an App that serves an owner, so that nobody has to look up numbers.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use ostler_actors::model::Scope;
+use tokio::time::Instant;
+
+use super::failure::Failure;
+use super::hub::{Hub, Question};
+use super::identity::{Identity, Source, Tokens};
+use super::route;
+use super::wire;
+
+/// How long a failed search answers for those who come after it.
+const SAME_FAILURE: Duration = Duration::from_secs(5);
+/// How long an App that is not installed is not looked for again.
+const NOT_INSTALLED: Duration = Duration::from_mins(1);
+
+/// Holds one configured credential.
+pub(super) enum Account {
+    /// Serves every scope its owner may.
+    Token(Arc<Identity>),
+    /// Serves the owners it is installed on.
+    App(App),
+}
+
+/// Holds an App and what was found of its installations.
+pub(super) struct App {
+    pub(super) identity: Arc<Identity>,
+    found: Mutex<BTreeMap<String, Arc<Slot>>>,
+}
+
+/// Holds the search for one owner: one searches, the others wait for it.
+#[derive(Default)]
+struct Slot {
+    identity: ArcSwapOption<Identity>,
+    searching: tokio::sync::Mutex<Option<(Instant, Failure)>>,
+}
+
+impl Slot {
+    fn known(&self) -> Option<Arc<Identity>> {
+        self.identity.load_full().filter(|identity| identity.is_known())
+    }
+}
+
+/// Returns how long a failure is not worth another search.
+fn lasts(failure: &Failure) -> Duration {
+    match failure {
+        Failure::Denied { .. } => NOT_INSTALLED,
+        Failure::Held { .. } | Failure::Lost { .. } => SAME_FAILURE,
+    }
+}
+
+impl Account {
+    /// Returns who acts in the scope.
+    pub(super) async fn for_scope(
+        &self,
+        hub: &Hub,
+        scope: &Scope,
+    ) -> Result<Arc<Identity>, Failure> {
+        match self {
+            Self::Token(identity) => Ok(Arc::clone(identity)),
+            Self::App(app) => app.installed(hub, scope).await,
+        }
+    }
+
+    /// Returns everybody this credential has become so far.
+    pub(super) fn identities(&self) -> Vec<Arc<Identity>> {
+        match self {
+            Self::Token(identity) => vec![Arc::clone(identity)],
+            Self::App(app) => {
+                let found = app.found.lock().unwrap_or_else(PoisonError::into_inner);
+                let installed = found.values().filter_map(|slot| slot.identity.load_full());
+                std::iter::once(Arc::clone(&app.identity)).chain(installed).collect()
+            }
+        }
+    }
+}
+
+impl App {
+    pub(super) fn new(identity: Identity) -> Self {
+        Self { identity: Arc::new(identity), found: Mutex::default() }
+    }
+
+    async fn installed(&self, hub: &Hub, scope: &Scope) -> Result<Arc<Identity>, Failure> {
+        let owner = match scope {
+            Scope::Repository { owner, .. } | Scope::Organization(owner) => owner.to_lowercase(),
+            Scope::Enterprise(slug) => {
+                let why = format!(
+                    "an App cannot register runners of enterprise `{slug}`; add a classic token with `manage_runners:enterprise`"
+                );
+                return Err(Failure::Denied { why });
+            }
+        };
+        let slot = {
+            let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(found.entry(owner).or_default())
+        };
+        if let Some(identity) = slot.known() {
+            return Ok(identity);
+        }
+        let mut turn = slot.searching.lock().await;
+        if let Some(identity) = slot.known() {
+            return Ok(identity);
+        }
+        if let Some((_, failure)) = turn.as_ref().filter(|(at, why)| at.elapsed() < lasts(why)) {
+            return Err(failure.clone());
+        }
+        match self.search(hub, scope).await {
+            Ok(identity) => {
+                let identity = Arc::new(identity);
+                slot.identity.store(Some(Arc::clone(&identity)));
+                Ok(identity)
+            }
+            Err(failure) => {
+                *turn = Some((Instant::now(), failure.clone()));
+                Err(failure)
+            }
+        }
+    }
+
+    async fn search(&self, hub: &Hub, scope: &Scope) -> Result<Identity, Failure> {
+        let question = Question::get(route::installation(scope));
+        let answer = hub.ask_app(&self.identity, &question).await?;
+        match answer.status {
+            200 => {
+                let number = answer.read::<wire::Installation>()?.id;
+                let name = format!("installation {number} of {}", self.identity.name);
+                let app = Arc::clone(&self.identity);
+                let (tokens, gone) = (Tokens::default(), AtomicBool::new(false));
+                let source = Source::Installation { app, number, tokens, gone };
+                Ok(hub.identity(name, source))
+            }
+            404 => Err(Failure::Denied {
+                why: format!(
+                    "{} is not installed on `{scope}`; install it there, or add a token",
+                    self.identity.name
+                ),
+            }),
+            _ => Err(answer.unexpected(&format!("cannot find the installation for `{scope}`"))),
+        }
+    }
+}

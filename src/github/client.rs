@@ -1,0 +1,152 @@
+//! One call over HTTP. No tokens of its own, no retries, always a deadline.
+
+use std::time::Duration;
+
+use http::header::{ACCEPT, AUTHORIZATION, IF_NONE_MATCH, LOCATION, USER_AGENT};
+use http::{HeaderValue, Method, Request, Uri};
+use http_body_util::{BodyExt, Limited};
+use octocrab::Octocrab;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::answer::Answer;
+use super::failure::Failure;
+use super::settings::{BadSettings, Settings};
+use super::tls;
+
+/// How large an answer may be.
+const LARGEST: usize = 16 << 20;
+/// How often a moved repository is followed.
+const MOVES: usize = 3;
+
+/// Speaks HTTP with one GitHub.
+pub(super) struct Client {
+    octocrab: Octocrab,
+    base: String,
+    timeout: Duration,
+}
+
+/// Holds one call. Not `Debug`: it may carry a secret.
+pub(super) struct Call<'a> {
+    pub(super) method: Method,
+    pub(super) path: &'a str,
+    pub(super) bearer: &'a SecretString,
+    pub(super) etag: Option<&'a str>,
+    pub(super) body: Option<&'a Value>,
+}
+
+impl Client {
+    pub(super) fn new(settings: &Settings) -> Result<Self, BadSettings> {
+        let bad = || BadSettings::Url(settings.api_url.clone());
+        let base = settings.api_url.trim_end_matches('/').to_owned();
+        let uri: Uri = base.parse().map_err(|_| bad())?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.query().is_some() {
+            return Err(bad());
+        }
+        let octocrab = tls::octocrab(settings.ca_pem.as_deref(), settings.proxy.as_deref())?;
+        Ok(Self { octocrab, base, timeout: settings.timeout })
+    }
+
+    /// Makes the call and reads the whole answer, within the deadline.
+    pub(super) async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+        let late = || {
+            let seconds = self.timeout.as_secs();
+            Failure::Lost { why: format!("no answer from GitHub in {seconds} s") }
+        };
+        let answer = tokio::time::timeout(self.timeout, self.follow(call)).await;
+        answer.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Follows a repository that was renamed; only reads, and never to another host.
+    async fn follow(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+        let mut uri = format!("{}{}", self.base, call.path);
+        for _ in 0..MOVES {
+            let answer = self.once(call, &uri).await?;
+            let moved = matches!(answer.status, 301 | 302 | 307 | 308);
+            let next = answer.header(LOCATION.as_str()).and_then(|to| same_host(&uri, to));
+            match next {
+                Some(next) if moved && call.method == Method::GET => uri = next,
+                Some(_) | None => return Ok(answer),
+            }
+        }
+        Err(Failure::Lost { why: "GitHub sends us from one address to the next".into() })
+    }
+
+    async fn once(&self, call: &Call<'_>, uri: &str) -> Result<Answer, Failure> {
+        let request = self.request(call, uri)?;
+        let response =
+            self.octocrab.execute(request).await.map_err(|error| unsent_or_lost(&error))?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, LARGEST).collect().await.map_err(|_| Failure::Lost {
+            why: format!("GitHub's answer ({}) broke off", parts.status),
+        })?;
+        let body = body.to_bytes().to_vec();
+        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+    }
+
+    fn request(&self, call: &Call<'_>, uri: &str) -> Result<Request<octocrab::OctoBody>, Failure> {
+        let denied =
+            |_| Failure::Denied { why: "the credential cannot be sent as a header".into() };
+        let bearer = format!("Bearer {}", call.bearer.expose_secret());
+        let mut bearer = HeaderValue::from_str(&bearer).map_err(denied)?;
+        bearer.set_sensitive(true);
+        let mut builder = Request::builder()
+            .method(call.method.clone())
+            .uri(uri)
+            .header(AUTHORIZATION, bearer)
+            .header(ACCEPT, "application/vnd.github+json")
+            .header(USER_AGENT, concat!("ostler/", env!("CARGO_PKG_VERSION")));
+        if let Some(etag) = call.etag {
+            builder = builder.header(IF_NONE_MATCH, etag);
+        }
+        self.octocrab
+            .build_request(builder, call.body)
+            .map_err(|_| Failure::Denied { why: format!("`{uri}` is not an address") })
+    }
+}
+
+/// Tells a call that never left from one whose answer was lost.
+fn unsent_or_lost(error: &octocrab::Error) -> Failure {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    let mut deepest = String::new();
+    let mut unsent = false;
+    while let Some(at) = cause {
+        let client = at.downcast_ref::<hyper_util::client::legacy::Error>();
+        unsent |= client.is_some_and(hyper_util::client::legacy::Error::is_connect);
+        deepest = at.to_string();
+        cause = at.source();
+    }
+    if unsent {
+        Failure::Held { after: None, why: format!("GitHub cannot be reached: {deepest}") }
+    } else {
+        Failure::Lost { why: format!("the call to GitHub broke: {deepest}") }
+    }
+}
+
+/// Returns where a move leads, if it stays with the host we were told to trust.
+fn same_host(from: &str, to: &str) -> Option<String> {
+    let (from, to) = (from.parse::<Uri>().ok()?, to.parse::<Uri>().ok()?);
+    let path = to.path_and_query()?.as_str();
+    let stays = to.authority().is_none()
+        || (to.authority() == from.authority() && to.scheme() == from.scheme());
+    let (scheme, authority) = (from.scheme_str()?, from.authority()?);
+    stays.then(|| format!("{scheme}://{authority}{path}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_host;
+
+    #[test]
+    fn a_move_is_followed_only_on_the_same_host() {
+        let from = "https://github.example/api/v3/repos/a/b";
+        let to = "https://github.example/api/v3/repositories/7";
+        assert_eq!(same_host(from, to).as_deref(), Some(to));
+        assert_eq!(
+            same_host(from, "/repositories/7?page=2").as_deref(),
+            Some("https://github.example/repositories/7?page=2")
+        );
+        assert_eq!(same_host(from, "https://evil.example/repositories/7"), None);
+        assert_eq!(same_host(from, "http://github.example/repositories/7"), None);
+    }
+}

@@ -1,0 +1,284 @@
+//! Asks for deliveries again that never arrived: GitHub sends each of them once.
+//!
+//! A sweep reads the log of a hook from its newest entry back to where the last sweep began,
+//! groups the attempts by GUID, leaves every GUID that was taken once alone, and asks for the
+//! newest attempt of each of the others again. A delivery that keeps failing is asked for at
+//! growing intervals. The log reaches back three days, and so does the longest sweep.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use ostler_actors::model::{DeliveryId, Scope};
+use serde::Deserialize;
+use tracing::info;
+
+use super::GitHub;
+use super::answer::Answer;
+use super::failure::Failure;
+use super::governor::Lane;
+use super::hub::Question;
+use super::identity::Identity;
+use super::route::{self, PAGE, Route};
+use super::wire::{lenient, maybe_date};
+
+/// How far a sweep looks back behind the last one: attempts may be logged late.
+const OVERLAP: Duration = Duration::from_mins(15);
+/// How far back GitHub can send again.
+const REACH: Duration = Duration::from_hours(72);
+/// How many pages a sweep reads at most.
+const PAGES: usize = 500;
+/// The longest wait between two attempts of one delivery.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+
+/// Names a hook whose deliveries can be asked for again. Enterprise hooks keep no log to read.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Hook {
+    /// The one hook of the App.
+    App,
+    /// A hook of an organization or a repository.
+    Scope {
+        /// Of which.
+        scope: Scope,
+        /// Its number.
+        id: u64,
+    },
+}
+
+/// Holds what a sweep brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SweepReport {
+    /// How many attempts were read.
+    pub read: usize,
+    /// The deliveries that were asked for again.
+    pub asked_again: Vec<DeliveryId>,
+    /// How many deliveries failed and could not be asked for, now or not yet.
+    pub left: usize,
+    /// Where the next sweep begins; keep it.
+    pub cursor: Timestamp,
+}
+
+/// Holds one attempt as the log has it.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Attempt {
+    id: u64,
+    #[serde(default, deserialize_with = "lenient")]
+    guid: String,
+    #[serde(default, deserialize_with = "maybe_date")]
+    delivered_at: Option<Timestamp>,
+    #[serde(default, deserialize_with = "lenient")]
+    status_code: u16,
+    #[serde(default, deserialize_with = "lenient")]
+    event: String,
+}
+
+impl GitHub {
+    /// Sweeps one hook. `cursor` is what the last sweep returned; without one it looks back as
+    /// far as GitHub can.
+    pub async fn sweep_deliveries(
+        &self,
+        hook: &Hook,
+        cursor: Option<Timestamp>,
+    ) -> Result<SweepReport, String> {
+        let begun = self.hub.date();
+        let since = reach_back(cursor, begun);
+        let mut report = SweepReport { read: 0, asked_again: Vec::new(), left: 0, cursor: begun };
+        match hook {
+            Hook::App => {
+                for app in self.hub.apps() {
+                    let path = "/app/hook/deliveries".to_owned();
+                    self.sweep(&Log { app: Some(&app), scope: None, path }, since, &mut report)
+                        .await
+                        .map_err(Failure::why)?;
+                }
+            }
+            Hook::Scope { scope, id } => {
+                let path = format!("{}/hooks/{id}/deliveries", route::of(scope));
+                self.sweep(&Log { app: None, scope: Some(scope), path }, since, &mut report)
+                    .await
+                    .map_err(Failure::why)?;
+            }
+        }
+        if !report.asked_again.is_empty() {
+            let count = report.asked_again.len();
+            info!(hook = ?hook, count, "asked GitHub to send {count} lost deliveries again");
+        }
+        Ok(report)
+    }
+
+    async fn sweep(
+        &self,
+        log: &Log<'_>,
+        since: Timestamp,
+        report: &mut SweepReport,
+    ) -> Result<(), Failure> {
+        let attempts = self.attempts(log, since).await?;
+        report.read += attempts.len();
+        let (due, waiting) = missed(&attempts, self.hub.date());
+        report.left += waiting;
+        for attempt in due {
+            let route = route::other("redeliver", format!("{}/{}/attempts", log.path, attempt.id));
+            let answer = self.ask_log(log, Lane::Check, &Question::post(route, None)).await;
+            match answer {
+                Ok(answer) if answer.status == 202 => {
+                    report.asked_again.push(DeliveryId::new(attempt.guid.as_str()));
+                }
+                Ok(_) | Err(_) => report.left += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the log back to `since`.
+    async fn attempts(&self, log: &Log<'_>, since: Timestamp) -> Result<Vec<Attempt>, Failure> {
+        let mut attempts: Vec<Attempt> = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..PAGES {
+            let mut route: Route = route::other("deliveries", log.path.clone());
+            route = route.with("per_page", &PAGE.to_string());
+            if let Some(cursor) = &cursor {
+                route = route.with("cursor", cursor);
+            }
+            let answer = self.ask_log(log, Lane::List, &Question::get(route)).await?;
+            if answer.status != 200 {
+                return Err(answer.unexpected("cannot read the deliveries of a hook"));
+            }
+            let page: Vec<Attempt> = answer.read()?;
+            let past = page.iter().any(|it| it.delivered_at.is_some_and(|at| at < since));
+            attempts
+                .extend(page.into_iter().filter(|it| it.delivered_at.is_none_or(|at| at >= since)));
+            cursor = next_cursor(&answer);
+            if past || cursor.is_none() {
+                break;
+            }
+        }
+        Ok(attempts)
+    }
+
+    async fn ask_log(
+        &self,
+        log: &Log<'_>,
+        lane: Lane,
+        question: &Question<'_>,
+    ) -> Result<Answer, Failure> {
+        match (log.app, log.scope) {
+            (Some(app), _) => self.hub.ask_as(app, lane, question).await,
+            (None, Some(scope)) => self.hub.ask(scope, lane, question).await,
+            (None, None) => Err(Failure::Denied { why: "nobody's hook".into() }),
+        }
+    }
+}
+
+/// Points at one log and who may read it.
+struct Log<'a> {
+    app: Option<&'a Identity>,
+    scope: Option<&'a Scope>,
+    path: String,
+}
+
+/// Decides where to stop reading: behind the last sweep, never further than GitHub can reach.
+fn reach_back(cursor: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let before = |at: Timestamp, span: Duration| at.checked_sub(span).unwrap_or(Timestamp::MIN);
+    let furthest = before(now, REACH);
+    cursor.map_or(furthest, |cursor| before(cursor.min(now), OVERLAP).max(furthest))
+}
+
+/// Decides which attempts to repeat, oldest first, and counts those whose time has not come.
+fn missed(attempts: &[Attempt], now: Timestamp) -> (Vec<&Attempt>, usize) {
+    let mut by_guid: BTreeMap<&str, Vec<&Attempt>> = BTreeMap::new();
+    for attempt in attempts.iter().filter(|it| it.event == "workflow_job" && !it.guid.is_empty()) {
+        by_guid.entry(&attempt.guid).or_default().push(attempt);
+    }
+    let mut due = Vec::new();
+    let mut waiting = 0;
+    for tried in by_guid.values() {
+        if tried.iter().any(|it| (200..300).contains(&it.status_code)) {
+            continue;
+        }
+        let Some(newest) = tried.iter().max_by_key(|it| (it.delivered_at, it.id)) else { continue };
+        if is_due(newest, tried.len(), now) { due.push(*newest) } else { waiting += 1 }
+    }
+    due.sort_by_key(|it| (it.delivered_at, it.id));
+    (due, waiting)
+}
+
+/// Decides whether to try once more: the first repetition at once, the next after 1, 2, 4 … minutes.
+fn is_due(newest: &Attempt, tried: usize, now: Timestamp) -> bool {
+    if tried <= 1 {
+        return true;
+    }
+    let doublings = u32::try_from(tried - 2).unwrap_or(u32::MAX).min(8);
+    let wait = (Duration::from_mins(1) * 2_u32.pow(doublings)).min(LONGEST_WAIT);
+    newest.delivered_at.is_none_or(|at| {
+        let age = now.duration_since(at);
+        age.as_secs() >= 0 && age.unsigned_abs() >= wait
+    })
+}
+
+/// Returns the cursor of the next page, from the link whose address we do not follow.
+fn next_cursor(answer: &Answer) -> Option<String> {
+    let link = answer.header("link")?;
+    let next = link.split(',').find(|part| part.contains("rel=\"next\""))?;
+    let address = next.split('<').nth(1)?.split('>').next()?;
+    let query = address.split('?').nth(1)?;
+    query.split('&').find_map(|pair| pair.strip_prefix("cursor=")).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + minute * 60).unwrap()
+    }
+
+    fn attempt(id: u64, guid: &str, minute: i64, status_code: u16) -> Attempt {
+        let (guid, event) = (guid.to_owned(), "workflow_job".to_owned());
+        Attempt { id, guid, delivered_at: Some(at(minute)), status_code, event }
+    }
+
+    #[test]
+    fn a_guid_that_was_taken_once_is_left_alone() {
+        let log = [attempt(1, "a", 0, 502), attempt(2, "a", 1, 202), attempt(3, "b", 2, 500)];
+        let (due, waiting) = missed(&log, at(10));
+        assert_eq!((due.iter().map(|it| it.id).collect::<Vec<_>>(), waiting), (vec![3], 0));
+    }
+
+    #[test]
+    fn the_newest_attempt_is_asked_for_the_oldest_delivery_first() {
+        let log = [
+            attempt(9, "late", 8, 0),
+            attempt(5, "early", 2, 502),
+            attempt(6, "early", 3, 503),
+            attempt(7, "early", 1, 500),
+        ];
+        let (due, _) = missed(&log, at(60));
+        assert_eq!(due.iter().map(|it| it.id).collect::<Vec<_>>(), [6, 9]);
+    }
+
+    #[test]
+    fn repeated_failures_are_asked_for_at_growing_intervals() {
+        for (tried, minutes) in [(2, 1), (3, 2), (4, 4), (7, 32), (8, 60), (50, 60)] {
+            let newest = attempt(1, "a", 0, 500);
+            assert!(!is_due(&newest, tried, at(minutes - 1)), "{tried} too soon");
+            assert!(is_due(&newest, tried, at(minutes)), "{tried} too late");
+            assert!(!is_due(&newest, tried, at(-5)), "our clock is behind");
+        }
+        assert!(is_due(&attempt(1, "a", 0, 500), 1, at(0)), "the first at once");
+    }
+
+    #[test]
+    fn other_events_are_not_ours_to_repeat() {
+        let other = Attempt { event: "push".into(), ..attempt(1, "a", 0, 500) };
+        assert_eq!(missed(&[other], at(9)).0.len(), 0);
+    }
+
+    #[test]
+    fn a_sweep_looks_back_a_quarter_of_an_hour_and_never_further_than_three_days() {
+        let minutes = |then: Timestamp, now: Timestamp| now.duration_since(then).as_mins();
+        assert_eq!(minutes(reach_back(Some(at(0)), at(1)), at(1)), 16);
+        assert_eq!(minutes(reach_back(None, at(0)), at(0)), 72 * 60);
+        assert_eq!(minutes(reach_back(Some(at(-99_999)), at(0)), at(0)), 72 * 60);
+        assert_eq!(minutes(reach_back(Some(at(99)), at(0)), at(0)), 15, "a cursor of the future");
+    }
+}

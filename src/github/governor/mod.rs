@@ -1,0 +1,48 @@
+//! Decides when GitHub may be asked, so that what must be said can always be said.
+//!
+//! GitHub counts: a budget an hour for each identity (a token, or one installation of an App),
+//! another for registrations, some hundred points a minute, and a hundred calls at once. Who
+//! overdraws is shut out altogether, and then cannot even remove a runner. So calls go in
+//! *lanes*, and a lane may not spend what the lanes above it will need:
+//!
+//! ```text
+//!   Remove   takes a registration away      spends the last point of the hour
+//!   Mint     registers a runner             leaves 5 %; at most `jit_per_minute`, evenly
+//!   Check    asks about one job or runner   leaves 15 %
+//!   List     lists                          leaves 30 %; at most `poll_budget` of the hour, evenly
+//! ```
+//!
+//! `Budget` is the decision: a plain value that takes `now`. `Governor` is the thin shell around
+//! it that waits. Who is told to come again is told a different moment than its neighbour, and
+//! the lanes come back in their order: no herd. A call that may not be made is *held*, which
+//! means "cannot ask" and is never an answer about the world.
+
+mod budget;
+mod lanes;
+mod pace;
+mod shell;
+#[cfg(test)]
+mod tests;
+mod told;
+
+pub use budget::{Budget, Limits, Ruling};
+pub use shell::{Governor, Held, Permit};
+pub use told::{Resource, Told};
+
+/// Names the urgency of a call; the order is the order of precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Takes a registration away, or fetches what every call needs: tokens, numbers of groups.
+    Remove,
+    /// Registers a runner.
+    Mint,
+    /// Asks about one job or runner.
+    Check,
+    /// Lists.
+    List,
+}
+
+impl Lane {
+    /// Every lane, the most urgent first.
+    pub const ALL: [Self; 4] = [Self::Remove, Self::Mint, Self::Check, Self::List];
+}

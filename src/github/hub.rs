@@ -1,0 +1,166 @@
+//! Asks GitHub as the identity that serves a scope best.
+
+use std::sync::Arc;
+
+use http::Method;
+use ostler_actors::model::Scope;
+use ostler_actors::ports::{Chance, Clock};
+use serde_json::Value;
+
+use super::answer::Answer;
+use super::apps::{Account, App};
+use super::client::Client;
+use super::etags::Etags;
+use super::failure::Failure;
+use super::governor::{Governor, Lane, Limits, Resource};
+use super::identity::{Identity, Source};
+use super::route::Route;
+use super::settings::{BadSettings, Credential, Settings};
+use super::tally::{Figures, RateFigure, Tally};
+use super::watch::Watch;
+
+/// Holds everything that asking takes.
+pub(super) struct Hub {
+    pub(super) client: Client,
+    pub(super) watch: Watch,
+    accounts: Vec<Account>,
+    limits: Limits,
+    chance: Arc<dyn Chance>,
+    pub(super) tally: Tally,
+}
+
+/// Holds one question.
+pub(super) struct Question<'a> {
+    pub(super) method: Method,
+    pub(super) route: Route,
+    pub(super) body: Option<Value>,
+    /// Where unchanged answers are remembered, if they may be.
+    pub(super) etags: Option<&'a Etags>,
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn get(route: Route) -> Self {
+        Self { method: Method::GET, route, body: None, etags: None }
+    }
+
+    pub(super) fn remembered(route: Route, etags: &'a Etags) -> Self {
+        Self { etags: Some(etags), ..Self::get(route) }
+    }
+
+    pub(super) fn post(route: Route, body: Option<Value>) -> Self {
+        Self { method: Method::POST, route, body, etags: None }
+    }
+
+    pub(super) fn remove(route: Route) -> Self {
+        Self { method: Method::DELETE, route, body: None, etags: None }
+    }
+}
+
+impl Hub {
+    pub(super) fn new(
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        chance: Arc<dyn Chance>,
+    ) -> Result<Self, BadSettings> {
+        let client = Client::new(&settings)?;
+        let limits =
+            Limits { jit_per_minute: settings.jit_per_minute, poll_budget: settings.poll_budget };
+        let mut hub = Self {
+            client,
+            watch: Watch::new(clock),
+            accounts: Vec::new(),
+            limits,
+            chance,
+            tally: Tally::default(),
+        };
+        for (number, credential) in settings.credentials.into_iter().enumerate() {
+            let account = match credential {
+                Credential::Token(secret) => {
+                    let name = format!("token {}", number + 1);
+                    Account::Token(Arc::new(hub.identity(name, Source::Token(secret))))
+                }
+                Credential::App { client_id, private_key } => {
+                    let key = Arc::new(super::keys::AppKey::new(&client_id, &private_key)?);
+                    let name = format!("App {client_id}");
+                    Account::App(App::new(hub.identity(name, Source::App(key))))
+                }
+            };
+            hub.accounts.push(account);
+        }
+        if hub.accounts.is_empty() { Err(BadSettings::Nobody) } else { Ok(hub) }
+    }
+
+    /// Makes an identity with a budget of its own.
+    pub(super) fn identity(&self, name: String, source: Source) -> Identity {
+        let governor = Governor::new(self.limits, Arc::clone(&self.chance));
+        Identity { name, governor, source }
+    }
+
+    /// Asks as whoever may act in the scope and has the most room.
+    pub(super) async fn ask(
+        &self,
+        scope: &Scope,
+        lane: Lane,
+        question: &Question<'_>,
+    ) -> Result<Answer, Failure> {
+        let mut able = self.able(scope).await.map_err(Failure::before_the_call)?;
+        able.sort_by(|a, b| b.governor.room(lane).total_cmp(&a.governor.room(lane)));
+        let mut first: Option<Failure> = None;
+        for identity in able {
+            match self.ask_as(&identity, lane, question).await {
+                // Turned away before anything happened: another identity may be let in.
+                Err(failure @ (Failure::Held { .. } | Failure::Denied { .. })) => {
+                    first.get_or_insert(failure);
+                }
+                Err(failure @ Failure::Lost { .. }) => return Err(failure),
+                Ok(answer) => return Ok(answer),
+            }
+        }
+        Err(first.unwrap_or_else(|| nobody(scope)))
+    }
+
+    /// Returns the Apps among the credentials, for what belongs to no installation.
+    pub(super) fn apps(&self) -> Vec<Arc<Identity>> {
+        let apps = self.accounts.iter().filter_map(|account| match account {
+            Account::App(app) => Some(Arc::clone(&app.identity)),
+            Account::Token(_) => None,
+        });
+        apps.collect()
+    }
+
+    /// Returns who may act in the scope.
+    async fn able(&self, scope: &Scope) -> Result<Vec<Arc<Identity>>, Failure> {
+        let mut able = Vec::new();
+        let mut failure = None;
+        for account in &self.accounts {
+            match account.for_scope(self, scope).await {
+                Ok(identity) => able.push(identity),
+                Err(why) => failure = Some(why),
+            }
+        }
+        if able.is_empty() { Err(failure.unwrap_or_else(|| nobody(scope))) } else { Ok(able) }
+    }
+
+    /// Returns our date.
+    pub(super) fn date(&self) -> jiff::Timestamp {
+        self.watch.here()
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let mut rates = Vec::new();
+        for identity in self.accounts.iter().flat_map(Account::identities) {
+            for resource in [Resource::Core, Resource::Registration] {
+                if let Some((limit, left)) = identity.governor.left(resource) {
+                    let (name, resource) = (identity.name.clone(), resource.word());
+                    rates.push(RateFigure { identity: name, resource, limit, left });
+                }
+            }
+        }
+        let requests = self.tally.counts();
+        Figures { requests, rates, clock_ahead_seconds: self.watch.seconds_ahead() }
+    }
+}
+
+fn nobody(scope: &Scope) -> Failure {
+    Failure::Denied { why: format!("no credential may act in `{scope}`; add one for it") }
+}

@@ -1,0 +1,94 @@
+//! Reads a list to its end, page by page, or not at all.
+//!
+//! Pages are counted by us on addresses of ours: GitHub's own `next` links are absolute, and
+//! behind a proxy or on another host they lead elsewhere. A list that broke off half-way, or
+//! that is shorter than GitHub says it is, is no list.
+
+use std::collections::BTreeMap;
+
+use ostler_actors::model::Scope;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::etags::Etags;
+use super::failure::Failure;
+use super::governor::Lane;
+use super::hub::{Hub, Question};
+use super::route::{PAGE, Route};
+
+/// How many pages are read at most: a runner group holds 10,000.
+const PAGES: usize = 200;
+
+/// Holds a list and how to read it.
+pub(super) struct List<'a> {
+    pub(super) scope: &'a Scope,
+    pub(super) lane: Lane,
+    pub(super) route: Route,
+    /// The field that holds the things; the answer itself is the list where there is none.
+    pub(super) field: &'static str,
+    /// Where unchanged pages are remembered, if they may be.
+    pub(super) etags: Option<&'a Etags>,
+}
+
+impl Hub {
+    /// Reads every page. A thing that moved to a later page while we read is taken once.
+    pub(super) async fn list<T: DeserializeOwned>(
+        &self,
+        list: List<'_>,
+    ) -> Result<Vec<T>, Failure> {
+        let mut things: BTreeMap<u64, Value> = BTreeMap::new();
+        for number in 1..=PAGES {
+            let route = list.route.clone().page(number);
+            let question = Question { etags: list.etags, ..Question::get(route) };
+            let answer = self.ask(list.scope, list.lane, &question).await?;
+            if answer.status != 200 {
+                let what = format!("cannot list {} of `{}`", list.route.kind, list.scope);
+                return Err(answer.unexpected(&what));
+            }
+            let more = answer.header("link").is_some_and(|link| link.contains("rel=\"next\""));
+            let page = Page::read(answer.read()?, list.field);
+            let full = page.things.len() >= PAGE;
+            for thing in page.things {
+                let id = thing.get("id").and_then(Value::as_u64);
+                let id = id.ok_or_else(|| unreadable(list.route.kind))?;
+                things.insert(id, thing);
+            }
+            if full || more {
+                continue;
+            }
+            if page.total.is_some_and(|total| total > things.len() as u64) {
+                let why = format!("the list of {} broke off half-way", list.route.kind);
+                return Err(Failure::Lost { why });
+            }
+            let read = things.into_values().map(serde_json::from_value);
+            return read.collect::<Result<_, _>>().map_err(|_| unreadable(list.route.kind));
+        }
+        Err(Failure::Lost { why: format!("the list of {} does not end", list.route.kind) })
+    }
+}
+
+struct Page {
+    things: Vec<Value>,
+    total: Option<u64>,
+}
+
+impl Page {
+    fn read(mut answer: Value, field: &str) -> Self {
+        let total = answer.get("total_count").and_then(Value::as_u64);
+        let inner = answer.get_mut(field).map(Value::take);
+        let things = inner.unwrap_or(answer);
+        let things = match things {
+            Value::Array(things) => things,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Object(_) => Vec::new(),
+        };
+        Self { things, total }
+    }
+}
+
+fn unreadable(kind: &str) -> Failure {
+    Failure::Lost { why: format!("the list of {kind} cannot be read") }
+}

@@ -1,0 +1,125 @@
+//! Remembers which repositories are active: GitHub cannot list the jobs of an organization.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use ostler_actors::model::{Place, Scope};
+
+/// How many repositories are remembered; the ones longest silent go first.
+const KEPT: usize = 2_000;
+
+/// Holds the repositories that jobs were heard of.
+#[derive(Default)]
+pub(super) struct Places(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    places: BTreeMap<(String, String), (Place, u64)>,
+    heard: u64,
+    /// Where the next round through a scope begins.
+    rounds: BTreeMap<Scope, (String, String)>,
+}
+
+impl Places {
+    pub(super) fn remember(&self, place: &Place) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.heard += 1;
+        let heard = known.heard;
+        let key = key(place);
+        let old = known.places.remove(&key).and_then(|(old, _)| old.enterprise);
+        let enterprise = place.enterprise.clone().or(old);
+        known.places.insert(key, (Place { enterprise, ..place.clone() }, heard));
+        if known.places.len() > KEPT {
+            let oldest = known.places.iter().min_by_key(|(_, (_, heard))| *heard);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                known.places.remove(&oldest);
+            }
+        }
+    }
+
+    /// Forgets a repository until it is heard of again.
+    pub(super) fn forget(&self, place: &Place) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.places.remove(&key(place));
+    }
+
+    /// Returns the repositories of a scope; a repository is one even if nothing was heard of it.
+    pub(super) fn of(&self, scope: &Scope) -> Vec<Place> {
+        if let Scope::Repository { owner, name } = scope {
+            let (owner, repository) = (owner.clone(), name.clone());
+            return vec![Place { owner, repository, enterprise: None }];
+        }
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = known.places.values().map(|(place, _)| place);
+        places.filter(|place| scope.covers(place)).cloned().collect()
+    }
+
+    /// Returns the repositories of a scope in the order of this round.
+    pub(super) fn round(&self, scope: &Scope) -> Vec<Place> {
+        let mut places = self.of(scope);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(begin) = known.rounds.remove(scope) {
+            let at = places.iter().position(|place| key(place) >= begin).unwrap_or_default();
+            places.rotate_left(at);
+        }
+        places
+    }
+
+    /// Lets the next round begin behind a repository that could not be read.
+    pub(super) fn begin_next_round_after(&self, scope: &Scope, place: &Place) {
+        let (owner, repository) = key(place);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.rounds.insert(scope.clone(), (owner, repository + "\0"));
+    }
+
+    /// Lets the next round begin at a repository that this one did not get to.
+    pub(super) fn begin_next_round_at(&self, scope: &Scope, place: &Place) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.rounds.insert(scope.clone(), key(place));
+    }
+}
+
+fn key(place: &Place) -> (String, String) {
+    (place.owner.to_lowercase(), place.repository.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(repository: &str) -> Place {
+        Place { owner: "Acme".into(), repository: repository.into(), enterprise: None }
+    }
+
+    #[test]
+    fn a_round_that_was_stopped_goes_on_where_it_stopped() {
+        let (places, scope) = (Places::default(), Scope::Organization("acme".into()));
+        for name in ["c", "a", "B", "d"] {
+            places.remember(&place(name));
+        }
+        let round = || places.round(&scope).into_iter().map(|it| it.repository).collect::<Vec<_>>();
+        assert_eq!(round(), ["a", "B", "c", "d"]);
+        places.begin_next_round_at(&scope, &place("c"));
+        assert_eq!(round(), ["c", "d", "a", "B"]);
+        assert_eq!(round(), ["a", "B", "c", "d"], "a whole round begins anew");
+        places.begin_next_round_at(&scope, &place("c"));
+        places.forget(&place("c"));
+        assert_eq!(round(), ["d", "a", "B"]);
+        places.begin_next_round_after(&scope, &place("a"));
+        assert_eq!(round(), ["B", "d", "a"]);
+        places.begin_next_round_after(&scope, &place("d"));
+        assert_eq!(round(), ["a", "B", "d"]);
+    }
+
+    #[test]
+    fn the_memory_is_bounded_and_forgets_the_longest_silent() {
+        let places = Places::default();
+        for number in 0..KEPT + 10 {
+            places.remember(&place(&number.to_string()));
+            places.remember(&place("0"));
+        }
+        let kept = places.of(&Scope::Organization("acme".into()));
+        assert_eq!(kept.len(), KEPT);
+        assert!(kept.contains(&place("0")) && !kept.contains(&place("1")));
+    }
+}

@@ -1,0 +1,142 @@
+//! Looks at runners and jobs.
+
+use async_trait::async_trait;
+use ostler_actors::model::{
+    JobFact, JobId, JobNotice, JobReading, Observation, Place, RunnerView, Scope, Sighting,
+};
+use ostler_actors::ports::{Roster, RunnerRef};
+
+use super::GitHub;
+use super::answer::Answer;
+use super::failure::Failure;
+use super::governor::Lane;
+use super::hub::Question;
+use super::paging::List;
+use super::route;
+use super::wire;
+
+#[async_trait]
+impl Roster for GitHub {
+    async fn runners(&self, scope: &Scope) -> Observation<Vec<RunnerView>> {
+        let list = List {
+            scope,
+            lane: Lane::List,
+            route: route::runners(scope),
+            field: "runners",
+            etags: Some(&self.etags),
+        };
+        match self.hub.list::<wire::Runner>(list).await {
+            Ok(runners) => {
+                Observation::Complete(runners.into_iter().map(wire::Runner::view).collect())
+            }
+            Err(failure) => failure.into(),
+        }
+    }
+
+    async fn runner(&self, scope: &Scope, who: &RunnerRef) -> Sighting<RunnerView> {
+        let seen = match who.id {
+            Some(id) => {
+                let question = Question::get(route::runner(scope, id));
+                self.hub.ask(scope, Lane::Check, &question).await.and_then(|answer| {
+                    found(&answer, "cannot read a runner")?.map(Answer::read).transpose()
+                })
+            }
+            None => self.runner_named(scope, who).await,
+        };
+        sighting(seen.map(|runner| runner.map(wire::Runner::view)))
+    }
+
+    async fn job(&self, job: &JobId, place: &Place, run: u64) -> Sighting<JobReading> {
+        sighting(self.read_job(job, place, run).await)
+    }
+
+    async fn work_of(&self, scope: &Scope, who: &RunnerRef) -> Sighting<JobId> {
+        sighting(self.find_work(scope, who).await)
+    }
+
+    async fn open_jobs(&self, scope: &Scope) -> Observation<Vec<JobNotice>> {
+        match self.list_open_jobs(scope).await {
+            Ok(notices) => Observation::Complete(notices),
+            Err(failure) => failure.into(),
+        }
+    }
+}
+
+impl GitHub {
+    /// Reads the one runner of that name. GitHub may answer with names that only begin so.
+    pub(super) async fn runner_named(
+        &self,
+        scope: &Scope,
+        who: &RunnerRef,
+    ) -> Result<Option<wire::Runner>, Failure> {
+        let list = List {
+            scope,
+            lane: Lane::Check,
+            route: route::runners_named(scope, &who.name),
+            field: "runners",
+            // Absence may be decided by this: it is asked afresh.
+            etags: None,
+        };
+        let runners = self.hub.list::<wire::Runner>(list).await?;
+        Ok(runners.into_iter().find(|runner| runner.name.eq_ignore_ascii_case(who.name.as_str())))
+    }
+
+    async fn read_job(
+        &self,
+        job: &JobId,
+        place: &Place,
+        run: u64,
+    ) -> Result<Option<JobReading>, Failure> {
+        self.places.remember(place);
+        let scope = repository(place);
+        let question = Question::get(route::job(place, job.number));
+        let answer = self.hub.ask(&scope, Lane::Check, &question).await?;
+        let Some(answer) = found(&answer, "cannot read a job")? else { return Ok(None) };
+        let told: wire::Job = answer.read()?;
+        let Some(fact) = told.fact(&told.status) else {
+            let why = format!("GitHub calls job {job} `{}`, a word we do not know", told.status);
+            return Err(Failure::Lost { why });
+        };
+        let runner = told.runner(&fact);
+        let run = if told.run_id == 0 { run } else { told.run_id };
+        let run_over = match fact {
+            JobFact::Completed(_) => true,
+            JobFact::InProgress => false,
+            JobFact::Waiting | JobFact::Queued => self.is_run_over(&scope, place, run).await,
+        };
+        Ok(Some(JobReading { fact, runner, run_over }))
+    }
+
+    /// Asks whether a run is over; not knowing is not over.
+    async fn is_run_over(&self, scope: &Scope, place: &Place, run: u64) -> bool {
+        let question = Question::get(route::run(place, run));
+        match self.hub.ask(scope, Lane::Check, &question).await {
+            Ok(answer) if answer.status == 200 => {
+                answer.read::<wire::Run>().is_ok_and(|run| run.status == "completed")
+            }
+            Ok(_) | Err(_) => false,
+        }
+    }
+}
+
+/// Returns the scope of a place: whoever may act in the repository may read its jobs.
+pub(super) fn repository(place: &Place) -> Scope {
+    Scope::Repository { owner: place.owner.clone(), name: place.repository.clone() }
+}
+
+/// Tells an answer from absence, and both from anything else.
+fn found<'a>(answer: &'a Answer, what: &str) -> Result<Option<&'a Answer>, Failure> {
+    match answer.status {
+        200 => Ok(Some(answer)),
+        404 if answer.denies() => Ok(None),
+        _ => Err(answer.unexpected(what)),
+    }
+}
+
+fn sighting<T>(seen: Result<Option<T>, Failure>) -> Sighting<T> {
+    match seen {
+        Ok(Some(thing)) => Sighting::Seen(thing),
+        Ok(None) => Sighting::Absent,
+        Err(failure) => failure.into(),
+    }
+}

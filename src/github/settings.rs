@@ -1,0 +1,90 @@
+//! What the adapter is told by the config.
+
+use std::fmt;
+use std::time::Duration;
+
+use ostler_actors::model::ForgeId;
+use secrecy::SecretString;
+
+/// Holds the settings of one GitHub.
+pub struct Settings {
+    /// Its name in the config.
+    pub forge: ForgeId,
+    /// Where its API is: `https://api.github.com`, or `https://HOST/api/v3`.
+    pub api_url: String,
+    /// Who asks; several share the load.
+    pub credentials: Vec<Credential>,
+    /// How many registrations a minute each identity may make; 0 is without limit.
+    pub jit_per_minute: u32,
+    /// The share of each identity's budget that listings may use, from 0 to 1.
+    pub poll_budget: f64,
+    /// How long one call may take.
+    pub timeout: Duration,
+    /// Further certificates to trust, as PEM.
+    pub ca_pem: Option<Vec<u8>>,
+    /// The proxy that calls over https are tunnelled through.
+    pub proxy: Option<String>,
+}
+
+impl Settings {
+    /// Returns the documented defaults for one API and one credential.
+    pub fn new(forge: ForgeId, api_url: impl Into<String>, credential: Credential) -> Self {
+        Self {
+            forge,
+            api_url: api_url.into(),
+            credentials: vec![credential],
+            jit_per_minute: 166,
+            poll_budget: 0.1,
+            timeout: Duration::from_secs(20),
+            ca_pem: None,
+            proxy: None,
+        }
+    }
+}
+
+/// Lets us act at GitHub.
+#[derive(Clone)]
+pub enum Credential {
+    /// A GitHub App; its installations are found by owner.
+    App {
+        /// The client id (or the numeric app id) that signs.
+        client_id: String,
+        /// The private key, as PEM.
+        private_key: SecretString,
+    },
+    /// A personal access token; the only one that may serve an enterprise.
+    Token(SecretString),
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::App { client_id, .. } => write!(f, "App({client_id})"),
+            Self::Token(_) => f.write_str("Token(…)"),
+        }
+    }
+}
+
+/// Tells why settings cannot work.
+#[derive(Debug, thiserror::Error)]
+pub enum BadSettings {
+    /// The address is not one.
+    #[error(
+        "`api_url = \"{0}\"` is not an http(s) address; write `https://api.github.com` or `https://HOST/api/v3`"
+    )]
+    Url(String),
+    /// The proxy's address is not one.
+    #[error("`proxy = \"{0}\"` is not an http address; write `http://HOST:PORT`")]
+    Proxy(String),
+    /// The key is not one. The cause is not told: it may quote the key.
+    #[error(
+        "the private key of App `{0}` is not an RSA key in PEM; download a new one from the App's page"
+    )]
+    Key(String),
+    /// Nobody to ask as.
+    #[error("the forge has no credential; set `app` or `token`")]
+    Nobody,
+    /// The certificates cannot be read.
+    #[error("`ca` holds no certificate in PEM: {0}")]
+    Ca(String),
+}

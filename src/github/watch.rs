@@ -1,0 +1,55 @@
+//! Two clocks: ours, and GitHub's as its `Date` header tells it.
+//!
+//! GitHub refuses a signature from the future, so a clock that runs ahead by seconds locks
+//! an App out. The difference is measured with every answer, used when signing, and shown to
+//! the operator. Dates GitHub sends are compared with its own clock, never with ours.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use http::HeaderMap;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
+use ostler_actors::ports::Clock;
+
+/// Tells the date here and there.
+pub(super) struct Watch {
+    clock: Arc<dyn Clock>,
+    ahead: AtomicI64,
+}
+
+impl Watch {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ahead: AtomicI64::new(0) }
+    }
+
+    /// Returns our date.
+    pub(super) fn here(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Returns GitHub's date in seconds, as well as we know it.
+    pub(super) fn second_there(&self) -> i64 {
+        self.clock.now().as_second() - self.seconds_ahead()
+    }
+
+    /// Returns by how many seconds our clock is ahead of GitHub's.
+    pub(super) fn seconds_ahead(&self) -> i64 {
+        self.ahead.load(Ordering::Relaxed)
+    }
+
+    /// Compares the clocks; the header has whole seconds, so one second is no difference.
+    pub(super) fn compare(&self, headers: &HeaderMap) {
+        if let Some(there) = date(headers) {
+            let ahead = self.clock.now().as_second() - there.as_second();
+            let ahead = if ahead.abs() <= 1 { 0 } else { ahead };
+            self.ahead.store(ahead, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Returns the date that an answer carries.
+pub(super) fn date(headers: &HeaderMap) -> Option<Timestamp> {
+    let text = headers.get(http::header::DATE)?.to_str().ok()?;
+    rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
+}
