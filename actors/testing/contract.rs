@@ -2,11 +2,17 @@
 //!
 //! The doubles pass it here with their faults switched off; real stores pass the same.
 
+mod company;
 mod samples;
 
 use std::future::Future;
 use std::sync::Arc;
 
+pub use company::{
+    a_delivery_brought_by_many_is_new_once, a_late_repetition_changes_nothing,
+    a_row_keeps_every_version_while_others_save, one_of_many_gets_a_machine,
+    savers_at_once_are_answered_each_for_himself,
+};
 pub use samples::{delivery, event, exit_record, instance, job, job_id, notice, saved, stamp};
 
 use crate::model::{DeliveryId, Epoch, Instance, PoolId, PoolRow, ProviderId, State, Subject};
@@ -23,7 +29,7 @@ impl<S: Records + InstanceRows + JobRows + PoolRows + Inbox> Store for S {}
 /// Makes stores to be put through the contract.
 pub trait StoreBench {
     /// The kind of store.
-    type Store: Store;
+    type Store: Store + 'static;
 
     /// Opens an empty store.
     fn open(&self) -> impl Future<Output = Arc<Self::Store>>;
@@ -47,6 +53,11 @@ pub async fn store_contract(bench: &impl StoreBench) {
     tombstones_stay_until_forgotten(bench).await;
     holders_are_remembered_for_ever(bench).await;
     pool_rows_are_replaced(bench).await;
+    savers_at_once_are_answered_each_for_himself(bench).await;
+    one_of_many_gets_a_machine(bench).await;
+    a_delivery_brought_by_many_is_new_once(bench).await;
+    a_row_keeps_every_version_while_others_save(bench).await;
+    a_late_repetition_changes_nothing(bench).await;
 }
 
 /// A row, its events and its end come back as they were saved.
