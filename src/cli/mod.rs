@@ -1,6 +1,7 @@
 //! The command line: one file a command.
 
 mod sim;
+mod store;
 
 use std::process::ExitCode;
 
@@ -18,6 +19,8 @@ pub struct Cli {
 enum Command {
     /// Runs the fleet against a simulated world that lies, and checks every promise.
     Sim(sim::Sim),
+    /// Looks after the store: backup, restore, vacuum, stats.
+    Store(store::Store),
 }
 
 impl Cli {
@@ -25,6 +28,7 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         match self.command {
             Command::Sim(sim) => sim.run(),
+            Command::Store(store) => store.run(),
         }
     }
 }
