@@ -2,3 +2,5 @@
 
 mod layers;
 mod spec;
+mod support;
+mod wire;
