@@ -9,14 +9,15 @@
 #   make toolchain         fetches the pinned compiler; nothing else here downloads one
 #   make data              fetches GitHub's own descriptions, against which the adapter is tested
 #
-# Needs a Rust toolchain with clippy and rustfmt, a C compiler and make. What else is needed is built
+# Needs a Rust toolchain with clippy and rustfmt, a C compiler and make; `make test` also wants the
+# programs of PostgreSQL 15 or newer and installs them where it may. What else is needed is built
 # from source once and kept outside the tree, in $XDG_CACHE_HOME/ostler (or ~/.cache/ostler).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo sim bench toolchain data tools fmt lint doc deny machete unit
+.PHONY: check test demo sim bench toolchain data tools fmt lint doc deny machete unit postgres
 
 SEEDS ?= 2000
 TEST_SEEDS := 300
@@ -123,8 +124,17 @@ machete: tools
 	$(call build,cargo-machete,$(MACHETE_VERSION))
 	$(TOOLS)/bin/cargo-machete --skip-target-dir
 
-unit: tools data
+unit: tools data postgres
 	$(call say,tests$(if $(NEXTEST),, (cargo-nextest is not installed; cargo test steps in)))
 	@mkdir -p $(OUT)
 	cargo test $(LOCKED) --workspace --doc 2>&1 | tee $(OUT)/tests.log
 	$(RUN_TESTS) 2>&1 | tee -a $(OUT)/tests.log
+
+# The store is tested on a real PostgreSQL server, which the tests start and remove by themselves.
+# Where its programs are missing and cannot be had, those tests say so and are skipped.
+postgres:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
+		echo 'installing the programs of PostgreSQL for the tests of the store'; \
+		{ apt-get install -y postgresql || { apt-get update && apt-get install -y postgresql; }; } >/dev/null 2>&1 || true; }
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+		echo 'SKIPPED: tests on PostgreSQL; its programs are missing and apt-get install postgresql fails'

@@ -4,4 +4,5 @@ mod daemon;
 mod layers;
 mod sim;
 mod spec;
+mod support;
 mod wire;

@@ -6,6 +6,7 @@
 mod forge;
 #[expect(clippy::panic, reason = "a breach of the contract panics: its purpose")]
 mod provider;
+mod company;
 mod samples;
 
 use std::future::Future;
@@ -13,6 +14,11 @@ use std::sync::Arc;
 
 pub use forge::{BenchJob, ForgeBench, forge_contract};
 pub use provider::{ProviderBench, provider_contract};
+pub use company::{
+    a_delivery_brought_by_many_is_new_once, a_late_repetition_changes_nothing,
+    a_row_keeps_every_version_while_others_save, one_of_many_gets_a_machine,
+    savers_at_once_are_answered_each_for_himself,
+};
 pub use samples::{delivery, event, exit_record, instance, job, job_id, notice, saved, stamp};
 
 use crate::model::{DeliveryId, Epoch, Instance, PoolId, PoolRow, ProviderId, State, Subject};
@@ -29,7 +35,7 @@ impl<S: Records + InstanceRows + JobRows + PoolRows + Inbox> Store for S {}
 /// Makes stores to be put through the contract.
 pub trait StoreBench {
     /// The kind of store.
-    type Store: Store;
+    type Store: Store + 'static;
 
     /// Opens an empty store.
     fn open(&self) -> impl Future<Output = Arc<Self::Store>>;
@@ -54,6 +60,11 @@ pub async fn store_contract(bench: &impl StoreBench) {
     holders_are_remembered_for_ever(bench).await;
     a_strangers_tenure_can_be_adopted(bench).await;
     pool_rows_are_replaced(bench).await;
+    savers_at_once_are_answered_each_for_himself(bench).await;
+    one_of_many_gets_a_machine(bench).await;
+    a_delivery_brought_by_many_is_new_once(bench).await;
+    a_row_keeps_every_version_while_others_save(bench).await;
+    a_late_repetition_changes_nothing(bench).await;
 }
 
 /// A row, its events and its end come back as they were saved.

@@ -1,10 +1,15 @@
 //! The command line: one file a command.
 
 mod check;
+mod demo;
+mod demo_runner;
 mod keeper;
 mod plan;
+mod run;
 mod sim;
+mod store;
 
+use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -20,26 +25,39 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs the daemon until it is told to stop.
+    Run(run::Run),
     /// Checks the configuration: every problem at once, each with its place and the way out.
     Check(check::Check),
     /// Shows what a reload would do: pools added, removed and changed, and which of them roll.
     Plan(plan::Plan),
+    /// Shows the daemon at work: real processes, a simulated GitHub, jobs that die.
+    Demo(demo::Demo),
     /// Runs the fleet against a simulated world that lies, and checks every promise.
     Sim(sim::Sim),
+    /// Looks after the store: backup, restore, vacuum, stats.
+    Store(store::Store),
     /// Keeps one local runner; started by the daemon.
     #[command(hide = true)]
     Keeper(keeper::Keeper),
+    /// Serves one job of the demo; started by the daemon.
+    #[command(hide = true)]
+    DemoRunner(demo_runner::DemoRunner),
 }
 
 impl Cli {
     /// Runs the command and returns the exit code: 0 ok, 1 failed, 2 usage or
-    /// configuration.
+    /// configuration, 70 hopeless.
     pub fn run(self) -> ExitCode {
         match self.command {
+            Command::Run(run) => run.run(),
             Command::Check(check) => check.run(),
             Command::Plan(plan) => plan.run(),
+            Command::Demo(demo) => demo.run(),
             Command::Sim(sim) => sim.run(),
+            Command::Store(store) => store.run(),
             Command::Keeper(keeper) => keeper.run(),
+            Command::DemoRunner(runner) => runner.run(),
         }
     }
 }
@@ -54,4 +72,15 @@ fn finish(name: &str, act: impl FnOnce(&mut dyn Write) -> io::Result<ExitCode>) 
             ExitCode::FAILURE
         }
     }
+}
+
+/// Tells a person what failed, and what led to it.
+fn tell_error(name: &str, error: &dyn Error) {
+    eprint!("ostler {name}: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        eprint!(": {error}");
+        cause = error.source();
+    }
+    eprintln!();
 }

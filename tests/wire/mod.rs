@@ -19,3 +19,4 @@ mod github_tls;
 mod github_tokens;
 mod github_webhook;
 mod process;
+mod store;

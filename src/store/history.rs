@@ -1,0 +1,243 @@
+//! What people look up: lists in pages that do not shift, timelines as they grow, the audit log.
+//!
+//! Pages run from the newest to the oldest by what never changes about a row, so rows that come
+//! or change meanwhile neither repeat nor hide others.
+
+use async_trait::async_trait;
+use ostler_actors::model::{
+    Event, ExitRecord, Instance, Job, JobState, PoolId, State, Timestamp, VerdictClass,
+};
+use ostler_actors::ports::{SaveError, StoreError};
+
+use super::SqlStore;
+use super::batch::{AuditEntry, Audited, Op};
+use super::link::{Arg, Row, int, text};
+use super::rows::{self, moment, parse};
+use super::sql::{Sql, sql};
+
+/// Asks for a part of a list.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// How many at most.
+    pub limit: u32,
+    /// Where the last page ended; nothing for the first.
+    pub cursor: Option<String>,
+}
+
+/// Holds a part of a list.
+#[derive(Clone, Debug)]
+pub struct Paged<T> {
+    /// The items, newest first.
+    pub items: Vec<T>,
+    /// Where the next page begins; nothing if this was the last.
+    pub next_cursor: Option<String>,
+}
+
+/// Holds an event with its place among all events.
+#[derive(Clone, Debug)]
+pub struct Sequenced {
+    /// Its place; an event that is repeated moves to a new one.
+    pub seq: i64,
+    /// The event.
+    pub event: Event,
+}
+
+/// Narrows a list of instances.
+#[derive(Clone, Debug, Default)]
+pub struct InstanceQuery {
+    /// Of this pool only.
+    pub pool: Option<PoolId>,
+    /// In this state only.
+    pub state: Option<State>,
+}
+
+/// Narrows a list of jobs.
+#[derive(Clone, Debug, Default)]
+pub struct JobQuery {
+    /// In this state only.
+    pub state: Option<JobState>,
+}
+
+/// Narrows a list of ends.
+#[derive(Clone, Debug, Default)]
+pub struct DeathQuery {
+    /// With this verdict only.
+    pub verdict: Option<VerdictClass>,
+    /// Of this pool only.
+    pub pool: Option<PoolId>,
+    /// Recorded at or after this only.
+    pub since: Option<Timestamp>,
+}
+
+/// Reads what the core itself never asks for.
+#[async_trait]
+pub trait History: Send + Sync {
+    /// Lists instances, deleted ones included, by birth.
+    async fn instances(
+        &self,
+        which: &InstanceQuery,
+        page: &Page,
+    ) -> Result<Paged<Instance>, StoreError>;
+
+    /// Lists jobs by when we first heard of them.
+    async fn jobs(&self, which: &JobQuery, page: &Page) -> Result<Paged<Job>, StoreError>;
+
+    /// Lists ends, without their log tails.
+    async fn deaths(
+        &self,
+        which: &DeathQuery,
+        page: &Page,
+    ) -> Result<Paged<ExitRecord>, StoreError>;
+
+    /// Returns the events behind a place, in order.
+    async fn events_after(&self, seq: i64, limit: u32) -> Result<Vec<Sequenced>, StoreError>;
+
+    /// Returns the last place that was given out; zero if none was.
+    async fn last_event(&self) -> Result<i64, StoreError>;
+
+    /// Makes a deed durable in the audit log.
+    async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError>;
+
+    /// Lists the audit log.
+    async fn audits(&self, page: &Page) -> Result<Paged<Audited>, StoreError>;
+
+    /// Returns how far a source was read.
+    async fn cursor(&self, name: &str) -> Result<Option<String>, StoreError>;
+
+    /// Remembers how far a source was read.
+    async fn set_cursor(&self, name: &str, value: &str) -> Result<(), StoreError>;
+}
+
+impl SqlStore {
+    async fn page<T>(
+        &self,
+        what: &str,
+        sql: Sql,
+        page: &Page,
+        filters: Vec<Arg>,
+        read: impl Fn(&Row) -> Result<T, sqlx::Error> + Send,
+    ) -> Result<Paged<T>, StoreError> {
+        let (at, key) = read_cursor(page.cursor.as_deref())?;
+        let limit = i64::from(page.limit.clamp(1, 1_000));
+        // One more than asked for tells whether there is a next page.
+        let mut args = vec![int(at), text(key), int(limit + 1)];
+        args.extend(filters);
+        let read = move |row: &Row| Ok((format!("{}:{}", row.int(0)?, row.text(1)?), read(row)?));
+        let mut found = self.look(what, sql, args, read).await?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next_cursor = found.last().filter(|_| more).map(|(cursor, _)| cursor.clone());
+        Ok(Paged { items: found.into_iter().map(|(_, item)| item).collect(), next_cursor })
+    }
+
+    async fn note(&self, op: Op) -> Result<(), StoreError> {
+        let done = self.submit(op).await.map_err(SaveError::from);
+        done.map(drop).map_err(|error| StoreError::Unavailable(error.to_string()))
+    }
+}
+
+/// Reads a cursor: the row's date and its key. Without one, every row comes before it.
+fn read_cursor(cursor: Option<&str>) -> Result<(i64, String), StoreError> {
+    let Some(cursor) = cursor else { return Ok((i64::MAX, String::new())) };
+    let parts = cursor.split_once(':').and_then(|(at, key)| Some((at.parse().ok()?, key.into())));
+    parts.ok_or_else(|| {
+        StoreError::Unavailable(format!("cursor `{cursor}` is none of ours: begin without one"))
+    })
+}
+
+fn word(word: Option<&str>) -> Arg {
+    Arg::Text(word.map(Into::into))
+}
+
+#[async_trait]
+impl History for SqlStore {
+    async fn instances(
+        &self,
+        which: &InstanceQuery,
+        page: &Page,
+    ) -> Result<Paged<Instance>, StoreError> {
+        const LIST: Sql = sql!(
+            "select created_at, id, body from instances
+              where (created_at, id) < ($1, $2)
+                and (cast($4 as text) is null or pool = $4)
+                and (cast($5 as text) is null or state = $5)
+              order by created_at desc, id desc limit $3"
+        );
+        let pool = word(which.pool.as_ref().map(PoolId::as_str));
+        let state = word(which.state.map(State::as_str));
+        self.page("instances", LIST, page, vec![pool, state], |row| parse(row, 2)).await
+    }
+
+    async fn jobs(&self, which: &JobQuery, page: &Page) -> Result<Paged<Job>, StoreError> {
+        const LIST: Sql = sql!(
+            "select heard_at, forge || '/' || number, body from jobs
+              where (heard_at, forge || '/' || number) < ($1, $2)
+                and heard_at <= $1
+                and (cast($4 as text) is null or state = $4)
+              order by heard_at desc, forge || '/' || number desc limit $3"
+        );
+        let state = word(which.state.map(rows::job_state));
+        self.page("jobs", LIST, page, vec![state], |row| parse(row, 2)).await
+    }
+
+    async fn deaths(
+        &self,
+        which: &DeathQuery,
+        page: &Page,
+    ) -> Result<Paged<ExitRecord>, StoreError> {
+        const LIST: Sql = sql!(
+            "select at, instance, body from exits
+              where (at, instance) < ($1, $2)
+                and (cast($4 as text) is null or verdict = $4)
+                and (cast($5 as text) is null or pool = $5)
+                and (cast($6 as bigint) is null or at >= $6)
+              order by at desc, instance desc limit $3"
+        );
+        let verdict = word(which.verdict.map(VerdictClass::as_str));
+        let pool = word(which.pool.as_ref().map(PoolId::as_str));
+        let since = Arg::Int(which.since.map(rows::micros));
+        self.page("deaths", LIST, page, vec![verdict, pool, since], |row| parse(row, 2)).await
+    }
+
+    async fn events_after(&self, seq: i64, limit: u32) -> Result<Vec<Sequenced>, StoreError> {
+        const AFTER: Sql =
+            sql!("select seq, body from events where seq > $1 order by seq limit $2");
+        let args = vec![int(seq), int(limit.into())];
+        self.look("events", AFTER, args, |row| {
+            Ok(Sequenced { seq: row.int(0)?, event: parse(row, 1)? })
+        })
+        .await
+    }
+
+    async fn last_event(&self) -> Result<i64, StoreError> {
+        const LAST: Sql = sql!("select max(seq) from events");
+        let mut last = self.look("events", LAST, Vec::new(), |row| row.int(0)).await?;
+        Ok(last.pop().unwrap_or_default())
+    }
+
+    async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.note(Op::Audit(entry)).await
+    }
+
+    async fn audits(&self, page: &Page) -> Result<Paged<Audited>, StoreError> {
+        const LIST: Sql = sql!(
+            "select seq, '', at, who, what, detail from audit where (seq, '') < ($1, $2)
+              order by seq desc limit $3"
+        );
+        self.page("the audit log", LIST, page, Vec::new(), |row| {
+            let entry = AuditEntry { who: row.text(3)?, what: row.text(4)?, detail: row.text(5)? };
+            Ok(Audited { seq: row.int(0)?, at: moment(row.int(2)?), entry })
+        })
+        .await
+    }
+
+    async fn cursor(&self, name: &str) -> Result<Option<String>, StoreError> {
+        const ONE: Sql = sql!("select value from cursors where name = $1");
+        Ok(self.look("a cursor", ONE, vec![text(name)], |row| row.text(0)).await?.pop())
+    }
+
+    async fn set_cursor(&self, name: &str, value: &str) -> Result<(), StoreError> {
+        self.note(Op::Cursor { name: name.into(), value: value.into() }).await
+    }
+}

@@ -1,0 +1,168 @@
+//! The records, durable: SQLite by default, PostgreSQL when one machine is not enough.
+//!
+//! ```text
+//!  InstanceRows ─┐                  ┌── one transaction ──────────────────────────┐
+//!  JobRows ──────┤   queue   writer │ read epoch and rows → decide → write → COMMIT│ → answers
+//!  PoolRows ─────┼─────────▶ task ──┤  (link)              (batch, pure)          │
+//!  Inbox, Audit ─┘                  └─────────────────────────────────────────────┘
+//!  Records, History ──────────────▶ a few reading connections
+//! ```
+//!
+//! *One writer.* A task owns the writing connection. It takes whatever queued up while its last
+//! commit ran and commits that together, so a thousand savers pay for a handful of commits and a
+//! lone one starts at once. Who is in conflict, fenced or repeating himself is decided in memory
+//! (`batch`) from what the transaction read; it is an answer to one saver, never an SQL error
+//! that takes his neighbours down. Each saver is answered after the commit that holds his save.
+//!
+//! *Repeating is safe.* A save carries a write id which is stored with it. When the connection is
+//! lost in the middle of COMMIT nobody knows whether it counted; the saver repeats, and the store
+//! finds the mark or writes it.
+//!
+//! *One tenure.* Every save names its epoch, which is compared inside the same transaction with the
+//! `lease` row (`tenure`); a newer tenure therefore ends all older writers, whatever they believe.
+//!
+//! *One text for two engines.* Values are text and 64-bit numbers, bodies are JSON, batches travel
+//! as one JSON argument per statement. What differs between the engines is a handful of pieces in
+//! `sql` and one folder of migrations each, equally numbered, forward only.
+//!
+//! *One backup format.* A backup is a SQLite store file, whatever engine it was taken from, so it
+//! can be restored into either ([`backup`]).
+
+pub mod backup;
+mod batch;
+mod error;
+mod history;
+mod host;
+mod lease;
+mod link;
+mod migrate;
+mod place;
+mod reads;
+mod rows;
+mod saves;
+mod seal;
+mod sql;
+mod tenure;
+pub mod upkeep;
+mod writer;
+
+pub use batch::{AuditEntry, Audited};
+pub use error::OpenError;
+pub use history::{DeathQuery, History, InstanceQuery, JobQuery, Page, Paged, Sequenced};
+pub use lease::{Lease, Tenure};
+pub use place::Place;
+pub use seal::{AesSeal, SealError};
+pub use writer::Commit;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_actors::ports::StoreError;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use link::{Link, Readers, text};
+use sql::{Sql, sql};
+use writer::{Request, Writer};
+
+/// How many saves may wait for the writer before their savers wait for a place in the queue.
+const QUEUE: usize = 16_384;
+
+/// Says how a store is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// What a commit survives on SQLite; PostgreSQL has its own setting.
+    pub durability: Durability,
+    /// How many saves share a commit at most.
+    pub batch: usize,
+    /// How many connections read.
+    pub readers: u32,
+    /// How long PostgreSQL may take for one batch before it counts as away.
+    pub patience: Duration,
+    /// Is told of every commit.
+    pub observer: Option<Arc<dyn Fn(Commit) + Send + Sync>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Full,
+            batch: 4_096,
+            readers: 4,
+            patience: Duration::from_secs(10),
+            observer: None,
+        }
+    }
+}
+
+/// Tells what a commit on SQLite survives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// The power may fail.
+    #[default]
+    Full,
+    /// The process may be killed; a power cut may take the last commits.
+    Normal,
+}
+
+/// Keeps the records in a database. Clones share it.
+#[derive(Clone)]
+pub struct SqlStore {
+    place: Arc<Place>,
+    readers: Readers,
+    queue: mpsc::Sender<Request>,
+    writer: Arc<std::sync::Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl SqlStore {
+    /// Opens a store, making it and bringing its schema up to date where needed.
+    pub async fn open(url: &str, options: Options) -> Result<Self, OpenError> {
+        const NAME: Sql = sql!(
+            "insert into identity (one, controller, created_at) values (1, $1, " now ")
+             on conflict (one) do nothing"
+        );
+        let place = Arc::new(Place::parse(url)?);
+        let mut link = Link::open(&place, options.durability).await?;
+        migrate::up(&mut link, &place).await?;
+        let controller = Uuid::new_v4().to_string();
+        link.run(NAME, vec![text(controller)]).await.map_err(|e| OpenError::failed(&place, e))?;
+        let readers = Readers::open(&place, options.readers).await?;
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let writer = Writer::new(Arc::clone(&place), link, options);
+        let task = tokio::spawn(writer.serve(requests));
+        let writer = Arc::new(std::sync::Mutex::new(Some(task)));
+        Ok(Self { place, readers, queue, writer })
+    }
+
+    /// Returns where the store is, without secrets.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Stops the writer once everything queued is durable, and closes the connections.
+    /// Whoever saves afterwards, through this handle or a clone, is told to retry.
+    pub async fn close(&self) {
+        // A writer that has stopped already needs no telling.
+        drop(self.queue.send(Request::Stop).await);
+        let task = self.writer.lock().ok().and_then(|mut task| task.take());
+        if let Some(task) = task
+            && let Err(error) = task.await
+        {
+            tracing::error!(error = %error, "store writer ended badly");
+        }
+        self.readers.close().await;
+    }
+
+    async fn submit(&self, op: batch::Op) -> Result<batch::Answer, batch::Failure> {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        let gone = || batch::Failure::Retry("the store's writer has stopped".into());
+        self.queue.send(Request::Save { op, answer }).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+}
+
+/// Turns what the database said into what a reader does next.
+fn unavailable(what: &str, error: impl std::fmt::Display) -> StoreError {
+    StoreError::Unavailable(format!("cannot read {what}: {error}"))
+}

@@ -1,0 +1,145 @@
+//! The reading half of the port.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ostler_actors::model::{
+    ControllerId, Event, ExitRecord, ForgeId, HolderId, Instance, InstanceId, Job, JobId,
+    JobNotice, MachineName, PoolId, PoolRow, ProviderId, Subject, Timestamp,
+};
+use ostler_actors::ports::{Controller, Records, StoreError};
+use serde::de::DeserializeOwned;
+
+use super::link::{Arg, Row, int, text};
+use super::rows::{self, moment, parse};
+use super::sql::{Sql, sql};
+use super::{SqlStore, unavailable};
+
+/// How long a reader waits for a server that hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl SqlStore {
+    /// Reads rows and turns each into what it stands for.
+    pub(super) async fn look<T>(
+        &self,
+        what: &str,
+        sql: Sql,
+        args: Vec<Arg>,
+        read: impl Fn(&Row) -> Result<T, sqlx::Error> + Send,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = tokio::time::timeout(PATIENCE, self.readers.all(sql, args)).await;
+        let rows = rows.map_err(|_| unavailable(what, "no answer within half a minute"))?;
+        let rows = rows.map_err(|error| unavailable(what, error))?;
+        rows.iter().map(read).collect::<Result<_, _>>().map_err(|error| unavailable(what, error))
+    }
+
+    async fn bodies<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        sql: Sql,
+        args: Vec<Arg>,
+    ) -> Result<Vec<T>, StoreError> {
+        self.look(what, sql, args, |row| parse(row, 0)).await
+    }
+}
+
+#[async_trait]
+impl Records for SqlStore {
+    async fn controller(&self) -> Result<Controller, StoreError> {
+        const WHO: Sql = sql!(
+            "select cast(0 as bigint) as epoch, controller from identity
+             union all select epoch, holder from holders order by epoch"
+        );
+        let mut names =
+            self.look("who we are", WHO, Vec::new(), |row| row.text(1)).await?.into_iter();
+        let id = names.next().unwrap_or_default();
+        let holders: Vec<HolderId> = names.map(HolderId::new).collect();
+        let holder = holders.last().cloned().unwrap_or_else(|| HolderId::new("nobody"));
+        Ok(Controller { id: ControllerId::new(id), holder, holders })
+    }
+
+    async fn pools(&self) -> Result<Vec<PoolRow>, StoreError> {
+        self.bodies("pools", sql!("select body from pools order by id"), Vec::new()).await
+    }
+
+    async fn live_instances(&self, pool: Option<&PoolId>) -> Result<Vec<Instance>, StoreError> {
+        const ALL: Sql = sql!("select body from instances where state <> 'deleted' order by id");
+        const OF: Sql =
+            sql!("select body from instances where state <> 'deleted' and pool = $1 order by id");
+        match pool {
+            Some(pool) => self.bodies("live instances", OF, vec![text(pool.as_str())]).await,
+            None => self.bodies("live instances", ALL, Vec::new()).await,
+        }
+    }
+
+    async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, StoreError> {
+        const ONE: Sql = sql!("select body from instances where id = $1");
+        Ok(self.bodies("an instance", ONE, vec![text(id.as_str())]).await?.pop())
+    }
+
+    async fn owner_of(
+        &self,
+        provider: &ProviderId,
+        machine: &MachineName,
+    ) -> Result<Option<InstanceId>, StoreError> {
+        const OWNER: Sql = sql!(
+            "select id from instances where provider = $1 and machine = $2 and state <> 'deleted'"
+        );
+        let args = vec![text(provider.as_str()), text(machine.as_str())];
+        let mut ids = self.look("a machine's owner", OWNER, args, |row| row.text(0)).await?;
+        Ok(ids.pop().map(InstanceId::new))
+    }
+
+    async fn open_jobs(&self) -> Result<Vec<Job>, StoreError> {
+        const OPEN: Sql = sql!("select body from jobs where open = 1 order by forge, number");
+        self.bodies("open jobs", OPEN, Vec::new()).await
+    }
+
+    async fn closed_jobs(&self, since: Timestamp) -> Result<Vec<Job>, StoreError> {
+        const CLOSED: Sql = sql!(
+            "select body from jobs where open = 0 and state = 'closed' and over_at >= $1
+             order by forge, number"
+        );
+        let mut jobs: Vec<Job> =
+            self.bodies("closed jobs", CLOSED, vec![int(rows::micros(since))]).await?;
+        jobs.retain(|job| job.over_at.is_some_and(|at| at >= since));
+        Ok(jobs)
+    }
+
+    async fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
+        const ONE: Sql = sql!("select body from jobs where forge = $1 and number = $2");
+        let (forge, number) = rows::job_key(id);
+        Ok(self.bodies("a job", ONE, vec![text(forge), int(number)]).await?.pop())
+    }
+
+    async fn tombstones(&self) -> Result<Vec<(JobId, Timestamp)>, StoreError> {
+        const ALL: Sql = sql!("select forge, number, at from tombstones order by forge, number");
+        self.look("tombstones", ALL, Vec::new(), |row| {
+            let number = row.int(1)?.cast_unsigned();
+            let id = JobId { forge: ForgeId::new(row.text(0)?), number };
+            Ok((id, moment(row.int(2)?)))
+        })
+        .await
+    }
+
+    async fn unhandled(&self) -> Result<Vec<JobNotice>, StoreError> {
+        const WAITING: Sql = sql!("select notice from inbox where notice is not null order by seq");
+        self.bodies("the inbox", WAITING, Vec::new()).await
+    }
+
+    async fn timeline(&self, of: &Subject) -> Result<Vec<Event>, StoreError> {
+        const TIMELINE: Sql =
+            sql!("select body from events where kind = $1 and subject = $2 order by place");
+        let (kind, subject) = rows::subject(of);
+        self.bodies("a timeline", TIMELINE, vec![text(kind), text(subject)]).await
+    }
+
+    async fn exit(&self, id: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
+        const EXIT: Sql = sql!("select body, tail from exits where instance = $1");
+        let read = |row: &Row| {
+            let record: ExitRecord = parse(row, 0)?;
+            Ok(ExitRecord { tail: parse(row, 1)?, ..record })
+        };
+        Ok(self.look("the record of an end", EXIT, vec![text(id.as_str())], read).await?.pop())
+    }
+}

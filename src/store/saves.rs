@@ -1,0 +1,51 @@
+//! The writing halves of the port: encode, queue, wait for the commit.
+
+use async_trait::async_trait;
+use ostler_actors::model::{DeliveryId, Epoch, Event, JobNotice, PoolRow};
+use ostler_actors::ports::{
+    Acceptance, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, SaveError,
+    StoreError,
+};
+
+use super::batch::{Answer, Op};
+use super::{SqlStore, rows};
+
+#[async_trait]
+impl InstanceRows for SqlStore {
+    async fn save(&self, save: InstanceSave) -> Result<(), SaveError> {
+        self.submit(Op::Instance(Box::new(save.into()))).await.map(drop).map_err(Into::into)
+    }
+}
+
+#[async_trait]
+impl JobRows for SqlStore {
+    async fn save(&self, save: JobSave) -> Result<(), SaveError> {
+        self.submit(Op::Jobs(Box::new(save.into()))).await.map(drop).map_err(Into::into)
+    }
+}
+
+#[async_trait]
+impl PoolRows for SqlStore {
+    async fn save(&self, row: PoolRow, events: Vec<Event>, epoch: Epoch) -> Result<(), SaveError> {
+        let events = events.iter().map(rows::event).collect();
+        let op = Op::Pool { epoch, row: rows::pool(&row), events };
+        self.submit(op).await.map(drop).map_err(Into::into)
+    }
+}
+
+#[async_trait]
+impl Inbox for SqlStore {
+    async fn accept(
+        &self,
+        id: DeliveryId,
+        mut notice: JobNotice,
+    ) -> Result<Acceptance, StoreError> {
+        notice.delivery = Some(id.clone());
+        let op = Op::Accept { delivery: id.to_string(), notice: rows::notice(&notice) };
+        match self.submit(op).await {
+            Ok(Answer::Accepted(acceptance)) => Ok(acceptance),
+            Ok(Answer::Done) => Ok(Acceptance::Known),
+            Err(failure) => Err(StoreError::Unavailable(SaveError::from(failure).to_string())),
+        }
+    }
+}

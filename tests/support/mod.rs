@@ -1,0 +1,4 @@
+//! Real servers for tests, started and removed by the test that needs them.
+
+pub(crate) mod cut;
+pub(crate) mod postgres;

@@ -1,0 +1,124 @@
+//! One daemon at a time, on either engine; the next one begins at once when it can be sure.
+
+use std::time::Duration;
+
+use ostler::store::{Options, SqlStore, Tenure};
+use ostler_actors::ports::{InstanceRows, Records as _, SaveError};
+use ostler_actors::testing::contract::{instance, saved};
+use tokio::time::Instant;
+
+use super::crash::Child;
+use super::{LONG, file, next, on_both, open, run};
+use crate::support::postgres::Postgres;
+
+#[test]
+fn a_standby_waits_until_the_lease_is_given_back_and_then_fences_the_old_holder() {
+    on_both(async |url| {
+        let (store, lease) = open(&url).await;
+        assert!(lease.may_act());
+        let row = instance("linux-1");
+        InstanceRows::save(&*store, saved(&row, lease.epoch())).await.expect("a save");
+
+        let other = SqlStore::open(&url, Options::default()).await.expect("a second daemon");
+        let standby = tokio::spawn(async move {
+            let lease = other.take_lease(LONG).await.expect("a lease");
+            (other, lease)
+        });
+        let news = lease.watch();
+        tokio::time::timeout(Duration::from_millis(700), async {
+            while !standby.is_finished() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await
+        .expect_err("two holders at once");
+        let old = lease.epoch();
+        lease.release().await.expect("a release");
+        assert_eq!(*news.borrow(), Tenure::Lost);
+        let (other, lease) = standby.await.expect("the standby");
+        assert_eq!(lease.epoch().0, old.0 + 1);
+        let late = InstanceRows::save(&*store, saved(&next(&row), old)).await;
+        assert!(matches!(late, Err(SaveError::Fenced(epoch)) if epoch == old), "{late:?}");
+        let holders = other.controller().await.expect("a read");
+        assert_eq!(holders.holder, *lease.holder());
+        assert_eq!(holders.holders.len(), 2);
+    });
+}
+
+#[test]
+fn a_holder_killed_on_this_host_is_replaced_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = Postgres::start();
+    for url in [Some(file(folder.path())), server.as_ref().map(Postgres::database)] {
+        let Some(url) = url else { continue };
+        let child = Child::saving(&url);
+        child.kill_after(1);
+        run(async {
+            let began = Instant::now();
+            let (_store, lease) = open(&url).await;
+            assert!(began.elapsed() < Duration::from_secs(20), "waited for a dead holder of 60 s");
+            assert_eq!(lease.epoch().0, 2);
+        });
+    }
+}
+
+#[test]
+fn a_holder_cut_off_from_the_server_stops_acting_before_another_may_begin() {
+    let Some(mut server) = Postgres::start() else { return };
+    let url = server.database();
+    run(async {
+        let store = SqlStore::open(&url, Options::default()).await.expect("a store");
+        let length = Duration::from_secs(6);
+        let lease = store.take_lease(length).await.expect("a lease");
+        let mut news = lease.watch();
+        // Longer than the lease: it is being renewed.
+        tokio::time::sleep(length + length / 6).await;
+        assert!(lease.may_act() && lease.renew().await.expect("a renewal"));
+        let left = server.sql(
+            "t0",
+            "select greatest(expires_at - cast(extract(epoch from clock_timestamp()) * 1000000 as bigint), 0) from lease",
+        );
+        let another_may_begin = Instant::now() + Duration::from_micros(left.parse().expect("µs"));
+        server.kill();
+        while lease.may_act() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(Instant::now() < another_may_begin, "acted though another may have begun");
+        let lost = tokio::time::timeout(2 * length, news.wait_for(|it| *it == Tenure::Lost)).await;
+        lost.expect("the end is told").expect("the end is told");
+        assert!(!lease.may_act());
+    });
+}
+
+#[test]
+fn a_lapsed_lease_is_taken_by_the_servers_clock_and_not_before() {
+    let Some(server) = Postgres::start() else { return };
+    let url = server.database();
+    run(async {
+        let store = SqlStore::open(&url, Options::default()).await.expect("a store");
+        let length = Duration::from_secs(2);
+        let silent = store.take_lease(length).await.expect("a lease");
+        let epoch = silent.epoch();
+        // Dropped, not released: like a process that hangs.
+        drop(silent);
+        let lease = store.take_lease(length).await.expect("a lease");
+        assert_eq!(lease.epoch().0, epoch.0 + 1);
+        let between = server.sql("t0", "select max(taken_at) - min(taken_at) from holders");
+        let between = Duration::from_micros(between.parse().expect("µs"));
+        assert!(between >= length, "taken from a living holder after {between:?}");
+    });
+}
+
+#[test]
+fn a_holder_whose_lock_file_was_taken_away_learns_that_his_tenure_is_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = file(folder.path());
+    run(async {
+        let (_store, lease) = open(&url).await;
+        assert!(lease.renew().await.expect("a look"));
+        std::fs::remove_file(folder.path().join("ostler.db.lock")).expect("the lock file");
+        assert!(!lease.renew().await.expect("a look"));
+        assert_eq!(*lease.watch().borrow(), Tenure::Lost);
+        assert!(!lease.may_act());
+    });
+}
