@@ -216,6 +216,28 @@ pub enum Fault {
     Ostler,
 }
 
+impl Fault {
+    /// Returns the word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Job => "job",
+            Self::Runner => "runner",
+            Self::Image => "image",
+            Self::Host => "host",
+            Self::Provider => "provider",
+            Self::Forge => "forge",
+            Self::Operator => "operator",
+            Self::Ostler => "ostler",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// Tells how sure a verdict is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -3,22 +3,22 @@
 //!
 //! The doubles pass it here with their faults switched off; the real ones pass the same.
 
+mod company;
 mod forge;
 #[expect(clippy::panic, reason = "a breach of the contract panics: its purpose")]
 mod provider;
-mod company;
 mod samples;
 
 use std::future::Future;
 use std::sync::Arc;
 
-pub use forge::{BenchJob, ForgeBench, forge_contract};
-pub use provider::{ProviderBench, provider_contract};
 pub use company::{
     a_delivery_brought_by_many_is_new_once, a_late_repetition_changes_nothing,
     a_row_keeps_every_version_while_others_save, one_of_many_gets_a_machine,
     savers_at_once_are_answered_each_for_himself,
 };
+pub use forge::{BenchJob, ForgeBench, forge_contract};
+pub use provider::{ProviderBench, provider_contract};
 pub use samples::{delivery, event, exit_record, instance, job, job_id, notice, saved, stamp};
 
 use crate::model::{DeliveryId, Epoch, Instance, PoolId, PoolRow, ProviderId, State, Subject};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::tell_error;
@@ -54,9 +55,10 @@ impl Run {
 
     async fn serve(self, loaded: Loaded) -> Result<Ended, StartError> {
         let stop = stop_on_signal().map_err(StartError::Signals)?;
+        let hangup = signal(SignalKind::hangup()).map_err(StartError::Signals)?;
         let watching = watch::Watch::new(&self.config, Outside::real(), &loaded);
         let (tell, news) = mpsc::channel(1);
-        tokio::spawn(watch::run(watching, tell));
+        tokio::spawn(watch::run(watching, hangup, tell));
         let daemon = Daemon::open(loaded).await?;
         tracing::info!("listening on http://{}", daemon.address());
         daemon.run(news, stop).await

@@ -1,7 +1,7 @@
 //! Reads the files, the environment and the secrets; the only reader of the environment.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,6 +45,12 @@ impl<'a> Outside<'a> {
     pub fn with_variables(variable: &'a (dyn Fn(&str) -> Option<String> + Sync)) -> Self {
         Self { looks: true, variable }
     }
+}
+
+/// Returns those of the named variables that are set; the only ones a runner may see.
+pub fn inherited(names: &[&str]) -> BTreeMap<String, String> {
+    let set = |name: &&str| Some(((*name).to_owned(), std::env::var(name).ok()?));
+    names.iter().filter_map(set).collect()
 }
 
 /// Loads a file, or all `*.toml` of a directory; returns every problem when there is an error.

@@ -7,21 +7,21 @@ use ostler_actors::model::{ForgeId, ProviderId};
 use ostler_actors::ports::{Chance, Clock, Forge, Inventory, Provider, Roster};
 
 use super::StartError;
-use crate::config::{self, Auth, Config};
+use crate::config::{self, Auth, Config, ForgeSettings, ProviderSettings};
 use crate::github::{Credential, GitHub, Settings};
 use crate::providers::process::{INHERITED, Limits, LocalProcess, ProcessSettings};
 
 /// Holds every adapter of a configuration.
-pub struct Adapters {
+pub(super) struct Adapters {
     /// The forges.
-    pub forges: BTreeMap<ForgeId, GitHub>,
+    pub(super) forges: BTreeMap<ForgeId, GitHub>,
     /// The providers.
-    pub providers: BTreeMap<ProviderId, Arc<dyn Provider>>,
+    pub(super) providers: BTreeMap<ProviderId, Arc<dyn Provider>>,
 }
 
 impl Adapters {
     /// Makes them; they ask nobody anything yet.
-    pub fn build(
+    pub(super) fn build(
         config: &Config,
         clock: &Arc<dyn Clock>,
         chance: &Arc<dyn Chance>,
@@ -42,33 +42,33 @@ impl Adapters {
     }
 
     /// Returns the doing halves of the forges.
-    pub fn doing_forges(&self) -> BTreeMap<ForgeId, Arc<dyn Forge>> {
+    pub(super) fn doing_forges(&self) -> BTreeMap<ForgeId, Arc<dyn Forge>> {
         self.forges.iter().map(|(id, it)| (id.clone(), Arc::new(it.clone()) as _)).collect()
     }
 
     /// Returns the seeing halves of the forges.
-    pub fn rosters(&self) -> BTreeMap<ForgeId, Arc<dyn Roster>> {
+    pub(super) fn rosters(&self) -> BTreeMap<ForgeId, Arc<dyn Roster>> {
         self.forges.iter().map(|(id, it)| (id.clone(), Arc::new(it.clone()) as _)).collect()
     }
 
     /// Returns the seeing halves of the providers.
-    pub fn inventories(&self) -> BTreeMap<ProviderId, Arc<dyn Inventory>> {
+    pub(super) fn inventories(&self) -> BTreeMap<ProviderId, Arc<dyn Inventory>> {
         self.providers.iter().map(|(id, it)| (id.clone(), Arc::clone(it) as _)).collect()
     }
 }
 
-fn make(name: &str, provider: &config::Provider) -> Result<Arc<dyn Provider>, StartError> {
+fn make(name: &str, provider: &ProviderSettings) -> Result<Arc<dyn Provider>, StartError> {
     match provider {
-        config::Provider::Process(process) => LocalProcess::open(process_settings(process))
+        ProviderSettings::Process(process) => LocalProcess::open(process_settings(process))
             .map(|it| Arc::new(it) as Arc<dyn Provider>)
             .map_err(|source| StartError::Process { name: name.into(), source }),
-        config::Provider::Kubernetes(_) | config::Provider::External(_) => {
+        ProviderSettings::Kubernetes(_) | ProviderSettings::External(_) => {
             Err(StartError::NotYet { name: name.into(), kind: provider.kind() })
         }
     }
 }
 
-fn forge_settings(id: ForgeId, forge: &config::Forge) -> Settings {
+fn forge_settings(id: ForgeId, forge: &ForgeSettings) -> Settings {
     let credential = |credential: &config::Credential| match &credential.auth {
         Auth::App { client_id, private_key, .. } => Credential::App {
             client_id: client_id.clone(),
@@ -92,7 +92,7 @@ fn process_settings(process: &config::Process) -> ProcessSettings {
     settings.nice = process.nice;
     settings.max_parallel = process.max_parallel.and_then(|most| usize::try_from(most).ok());
     settings.limits =
-        Limits { memory: process.limits.memory, pids: process.limits.processes.map(u64::from) };
+        Limits { memory: process.limits.memory, pids: process.limits.pids.map(u64::from) };
     settings.env = config::inherited(INHERITED);
     settings
 }

@@ -1,9 +1,11 @@
 //! What the leader does now and then beside its fleet: lost deliveries, old history.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use ostler_actors::model::ForgeId;
+use ostler_actors::ports::Clock;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
@@ -15,14 +17,17 @@ use crate::store::{History as _, SqlStore};
 /// How often lost deliveries are looked for.
 const DELIVERIES: Duration = Duration::from_mins(5);
 /// How often old history is cleared away.
-const PRUNING: Duration = Duration::from_mins(10);
+const PRUNING: Duration = Duration::from_mins(1);
+/// How many rows of a kind are cleared away at once.
+const AT_ONCE: u32 = 500;
 
 /// Chores under way; they end when this is dropped.
 pub(super) struct Chores(Vec<JoinHandle<()>>);
 
 impl Chores {
     pub(super) fn begin(daemon: &Daemon, adapters: &Adapters) -> Self {
-        let mut chores = vec![tokio::spawn(prune(daemon.store.clone(), daemon.config.store.retention))];
+        let (store, clock) = (daemon.store.clone(), Arc::clone(&daemon.clock));
+        let mut chores = vec![tokio::spawn(prune(store, clock, daemon.config.store.retention))];
         for (id, forge) in &adapters.forges {
             let sweep = find_lost_deliveries(daemon.store.clone(), id.clone(), forge.clone());
             chores.push(tokio::spawn(sweep));
@@ -39,14 +44,18 @@ impl Drop for Chores {
     }
 }
 
-async fn prune(store: SqlStore, retention: Duration) {
+async fn prune(store: SqlStore, clock: Arc<dyn Clock>, retention: Duration) {
     let mut ticks = tokio::time::interval(PRUNING);
     loop {
         ticks.tick().await;
-        let before = Timestamp::now().checked_sub(retention).unwrap_or(Timestamp::MIN);
-        match store.prune(before).await {
+        match store.prune(retention, clock.now(), AT_ONCE).await {
             Ok(pruned) if pruned.is_nothing() => {}
-            Ok(pruned) => info!("cleared away old history: {pruned}"),
+            Ok(pruned) => info!(
+                instances = pruned.instances,
+                jobs = pruned.jobs,
+                deliveries = pruned.deliveries,
+                "cleared away old history"
+            ),
             Err(why) => warn!("old history is not cleared away yet: {why}"),
         }
     }

@@ -14,7 +14,7 @@ use crate::store::Lease;
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Tells the date of this machine.
-pub struct SystemClock;
+pub(super) struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
@@ -23,7 +23,7 @@ impl Clock for SystemClock {
 }
 
 /// Draws from the operating system.
-pub struct SystemChance;
+pub(super) struct SystemChance;
 
 impl Chance for SystemChance {
     fn word(&self) -> u64 {
@@ -35,14 +35,14 @@ impl Chance for SystemChance {
 
 /// Runs errands on the shared threads, and begins none while the lease is nearly over: an errand
 /// that begins must be able to end before somebody else may act.
-pub struct LeasedSpawner {
+pub(super) struct LeasedSpawner {
     threads: Handle,
     lease: Arc<Lease>,
 }
 
 impl LeasedSpawner {
     /// Makes a spawner for one tenure.
-    pub fn new(threads: Handle, lease: Arc<Lease>) -> Self {
+    pub(super) fn new(threads: Handle, lease: Arc<Lease>) -> Self {
         Self { threads, lease }
     }
 }

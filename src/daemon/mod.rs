@@ -17,6 +17,7 @@ mod chores;
 mod ground;
 mod reload;
 mod status;
+mod system;
 mod tenure;
 
 use std::net::SocketAddr;
@@ -32,6 +33,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{error, info};
 
 pub use status::{Shown, Stage, Status};
+pub use system::{on_system, stop_on_signal};
 
 use crate::config::watch::News;
 use crate::config::{Config, Loaded, Synchronous};
@@ -54,7 +56,9 @@ pub enum StartError {
     #[error("cannot seal secrets")]
     Seal(#[from] SealError),
     /// The state directory.
-    #[error("cannot make `daemon.state_dir` = `{path}`; it must be a directory this daemon can write to")]
+    #[error(
+        "cannot make `daemon.state_dir` = `{path}`; it must be a directory this daemon can write to"
+    )]
     StateDir {
         /// Which directory.
         path: PathBuf,
@@ -63,7 +67,9 @@ pub enum StartError {
         source: std::io::Error,
     },
     /// A server.
-    #[error("cannot listen on `{address}`; another program may use it, or the address is not of this machine")]
+    #[error(
+        "cannot listen on `{address}`; another program may use it, or the address is not of this machine"
+    )]
     Listen {
         /// Where.
         address: SocketAddr,
@@ -90,13 +96,18 @@ pub enum StartError {
         source: providers::process::OpenError,
     },
     /// A provider of a kind that is not built yet.
-    #[error("provider `{name}` is of kind `{kind}`, which this release cannot run yet; use `kind = \"process\"`")]
+    #[error(
+        "provider `{name}` is of kind `{kind}`, which this release cannot run yet; use `kind = \"process\"`"
+    )]
     NotYet {
         /// Which.
         name: String,
         /// Of which kind.
         kind: &'static str,
     },
+    /// The system's signals.
+    #[error("cannot listen for signals")]
+    Signals(#[source] std::io::Error),
     /// The lease.
     #[error("cannot take the lease")]
     Lease(#[source] ostler_actors::ports::StoreError),
@@ -234,7 +245,7 @@ impl Daemon {
 /// Waits until the daemon shall stop.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     // Whoever could have said it is gone: that says it too.
-    let _: Result<_, _> = stop.wait_for(|stop| *stop).await;
+    drop(stop.wait_for(|stop| *stop).await);
 }
 
 impl From<FleetEnd> for Over {

@@ -91,7 +91,7 @@ impl Tenure {
                 }
                 Turn::Lost => {
                     let _: Result<(), _> = daemon.office.tell(ToFleet::Fenced);
-                    let _: Result<_, _> = fleet.await;
+                    drop(fleet.await);
                     return Ok(Over::Lost);
                 }
             }

@@ -178,8 +178,7 @@ impl Demo {
     fn drain(&self, pool: &PoolId) {
         let (pool, who) = (pool.clone(), "demo".to_owned());
         let reply = Reply::nobody();
-        let _: Result<(), _> =
-            self.office.tell(ToFleet::Drain { pool, drained: true, who, reply });
+        let _: Result<(), _> = self.office.tell(ToFleet::Drain { pool, drained: true, who, reply });
     }
 
     fn force(&self, instance: &InstanceId) {

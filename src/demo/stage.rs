@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ostler_actors::model::Scope;
 use tempfile::TempDir;
 
 use super::github::{Options, SimGitHub, SimHookOwner};
@@ -40,7 +41,7 @@ impl Stage {
     /// Lets the simulated GitHub tell the daemon of jobs.
     pub(super) fn connect(&self, daemon: std::net::SocketAddr) {
         let url = format!("http://{daemon}/webhooks/github");
-        self.github.add_hook(SimHookOwner::Organization("acme".into()), &url, SECRET);
+        self.github.add_hook(SimHookOwner::Scope(Scope::Organization("acme".into())), &url, SECRET);
     }
 
     /// Returns the folder of the daemon and its machines.
@@ -60,8 +61,12 @@ impl Stage {
     fn write(&self, name: &str, text: &str) -> io::Result<()> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let path = self.folder.path().join(name);
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(path)?;
         io::Write::write_all(&mut file, text.as_bytes())
     }
 

@@ -29,10 +29,15 @@ pub struct Settings {
 impl Settings {
     /// Returns the documented defaults for one API and one credential.
     pub fn new(forge: ForgeId, api_url: impl Into<String>, credential: Credential) -> Self {
+        Self { credentials: vec![credential], ..Self::of(forge, api_url) }
+    }
+
+    /// Returns the documented defaults for one API; credentials are still to come.
+    pub fn of(forge: ForgeId, api_url: impl Into<String>) -> Self {
         Self {
             forge,
             api_url: api_url.into(),
-            credentials: vec![credential],
+            credentials: Vec::new(),
             jit_per_minute: 166,
             poll_budget: 0.1,
             timeout: Duration::from_secs(20),

@@ -35,7 +35,6 @@ pub(super) async fn ready(doors: web::Data<Doors>) -> HttpResponse {
         "foreign_machines": foreign.keys().map(ToString::to_string).collect::<Vec<_>>(),
         "violations": doors.registry.violations(),
     });
-    let mut answer =
-        if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
+    let mut answer = if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
     answer.json(body)
 }

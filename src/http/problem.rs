@@ -18,5 +18,8 @@ pub(super) fn problem(status: u16, detail: &str) -> HttpResponse {
 
 /// Answers for everything that is not here.
 pub(super) async fn not_found() -> HttpResponse {
-    problem(404, "there is nothing here; `GET /healthz`, `GET /readyz` and `POST /webhooks/{forge}` are")
+    problem(
+        404,
+        "there is nothing here; `GET /healthz`, `GET /readyz` and `POST /webhooks/{forge}` are",
+    )
 }

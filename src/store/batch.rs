@@ -17,6 +17,7 @@ pub(super) enum Op {
     Instance(Box<InstanceOp>),
     Jobs(Box<JobsOp>),
     Pool { epoch: Epoch, row: (String, String), events: Vec<EventRow> },
+    Holder { epoch: Epoch, holder: String },
     Accept { delivery: String, notice: String },
     Audit(AuditEntry),
     Cursor { name: String, value: String },
@@ -147,6 +148,8 @@ pub(super) struct Plan {
     pub(super) handled: Vec<String>,
     pub(super) writes: Vec<i64>,
     pub(super) pools: Vec<(String, String)>,
+    /// Somebody else's tenures that count as ours from now on.
+    pub(super) holders: Vec<String>,
     pub(super) accepts: Vec<(String, String)>,
     pub(super) audits: Vec<(String, String, String)>,
     pub(super) cursors: Vec<(String, String)>,
@@ -158,6 +161,7 @@ impl Plan {
         self.instances.is_empty()
             && self.writes.is_empty()
             && self.pools.is_empty()
+            && self.holders.is_empty()
             && self.accepts.is_empty()
             && self.audits.is_empty()
             && self.cursors.is_empty()
@@ -175,6 +179,9 @@ pub(super) fn plan(ops: &[Op], mut known: Known) -> Plan {
                 plan.pools.push(row.clone());
                 plan.events.extend_from_slice(events);
             }),
+            Op::Holder { epoch, holder } => {
+                may_write(*epoch, &known).map(|()| plan.holders.push(holder.clone()))
+            }
             Op::Accept { delivery, notice } => {
                 plan.accepts.push((delivery.clone(), notice.clone()));
                 Ok(())

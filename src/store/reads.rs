@@ -47,7 +47,7 @@ impl SqlStore {
 impl Records for SqlStore {
     async fn controller(&self) -> Result<Controller, StoreError> {
         const WHO: Sql = sql!(
-            "select cast(0 as bigint) as epoch, controller from identity
+            "select cast(-4611686018427387904 as bigint) as epoch, controller from identity
              union all select epoch, holder from holders order by epoch"
         );
         let mut names =

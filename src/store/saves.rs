@@ -1,7 +1,7 @@
 //! The writing halves of the port: encode, queue, wait for the commit.
 
 use async_trait::async_trait;
-use ostler_actors::model::{DeliveryId, Epoch, Event, JobNotice, PoolRow};
+use ostler_actors::model::{DeliveryId, Epoch, Event, HolderId, JobNotice, PoolRow};
 use ostler_actors::ports::{
     Acceptance, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, SaveError,
     StoreError,
@@ -29,6 +29,11 @@ impl PoolRows for SqlStore {
     async fn save(&self, row: PoolRow, events: Vec<Event>, epoch: Epoch) -> Result<(), SaveError> {
         let events = events.iter().map(rows::event).collect();
         let op = Op::Pool { epoch, row: rows::pool(&row), events };
+        self.submit(op).await.map(drop).map_err(Into::into)
+    }
+
+    async fn adopt_holder(&self, holder: HolderId, epoch: Epoch) -> Result<(), SaveError> {
+        let op = Op::Holder { epoch, holder: holder.to_string() };
         self.submit(op).await.map(drop).map_err(Into::into)
     }
 }

@@ -224,7 +224,7 @@ async fn look(link: &mut Link, ops: &[Op]) -> Result<Known, sqlx::Error> {
         match op {
             Op::Instance(op) => asked.push((&op.row.0, &op.row.2, &op.row.3)),
             Op::Jobs(op) => writes.push([op.write]),
-            Op::Pool { .. } => fenced = true,
+            Op::Pool { .. } | Op::Holder { .. } => fenced = true,
             Op::Accept { .. } | Op::Audit(_) | Op::Cursor { .. } => {}
         }
     }
@@ -297,6 +297,12 @@ const POOLS: Sql = sql!(
     "insert into pools (id, body) select j.value->>0, j.value->>1 from " each " where true
      on conflict (id) do update set body = excluded.body"
 );
+/// Adopted tenures have numbers below zero, so that the current one stays the last.
+const ADOPT: Sql = sql!(
+    "insert into holders (epoch, holder, taken_at)
+     select coalesce(min(epoch), 0) - 1, $1, " now " from holders where epoch < 0
+     on conflict (holder) do nothing"
+);
 const AUDIT: Sql = sql!(
     "insert into audit (at, who, what, detail)
      select " now ", j.value->>0, j.value->>1, j.value->>2 from " each " where true"
@@ -312,6 +318,7 @@ fn steps(plan: &Plan) -> Vec<(Sql, Arg)> {
         plan.tombstones.iter().map(|((forge, number), at)| (forge, number, at)).collect();
     let handled: Vec<_> = plan.handled.iter().map(|delivery| [delivery]).collect();
     let writes: Vec<_> = plan.writes.iter().map(|write| [write]).collect();
+    let adopted = plan.holders.iter().map(|holder| (ADOPT, text(holder.clone())));
     [
         rows(INSTANCES, &plan.instances),
         rows(EXITS, &plan.exits),
@@ -327,6 +334,7 @@ fn steps(plan: &Plan) -> Vec<(Sql, Arg)> {
     ]
     .into_iter()
     .flatten()
+    .chain(adopted)
     .collect()
 }
 

@@ -26,7 +26,8 @@ pub fn begin(filter: Option<&str>) -> Result<(), BadFilter> {
         .map_err(|source| BadFilter { filter: text.to_owned(), source })?;
     let registry = tracing_subscriber::registry().with(filter);
     let begun = if std::io::stderr().is_terminal() {
-        let layer = tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr);
+        let layer =
+            tracing_subscriber::fmt::layer().with_target(false).with_writer(std::io::stderr);
         registry.with(layer).try_init()
     } else {
         let layer = tracing_subscriber::fmt::layer()

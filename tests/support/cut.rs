@@ -1,4 +1,4 @@
-//! A wire between the store and its server that can be cut exactly at a commit.
+//! A wire between the store and its server that can be cut, or slow, exactly at a commit.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Notify;
 
 /// Says when the wire is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,12 +15,21 @@ pub(crate) enum Moment {
     BeforeCommit,
     /// The server has committed, and its answer is lost.
     AfterCommit,
+    /// It is not cut: the commit is on its way until it is let go.
+    Held,
 }
 
 /// Is a socket that leads to the server's.
 pub(crate) struct Wire {
     folder: TempDir,
-    cut: Arc<Mutex<Option<Moment>>>,
+    plan: Arc<Plan>,
+}
+
+/// Holds what the next commit will meet.
+#[derive(Default)]
+struct Plan {
+    moment: Mutex<Option<Moment>>,
+    go: Notify,
 }
 
 impl Wire {
@@ -28,14 +38,14 @@ impl Wire {
         let folder = tempfile::tempdir().expect("a folder");
         let name = server.file_name().expect("a socket has a name");
         let listener = UnixListener::bind(folder.path().join(name)).expect("a socket");
-        let cut = Arc::new(Mutex::new(None));
-        let shared = Arc::clone(&cut);
+        let plan = Arc::new(Plan::default());
+        let shared = Arc::clone(&plan);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(carry(client, server.clone(), Arc::clone(&shared)));
             }
         });
-        Self { folder, cut }
+        Self { folder, plan }
     }
 
     /// Returns the folder that stands for the server's.
@@ -43,18 +53,23 @@ impl Wire {
         self.folder.path()
     }
 
-    /// Cuts the connection that commits next.
+    /// Says what the next commit will meet.
     pub(crate) fn cut_at(&self, moment: Moment) {
-        self.cut.lock().expect("no panic").replace(moment);
+        self.plan.moment.lock().expect("no panic").replace(moment);
     }
 
-    /// Tells whether the cut was made.
+    /// Tells whether a commit has met it.
     pub(crate) fn was_cut(&self) -> bool {
-        self.cut.lock().expect("no panic").is_none()
+        self.plan.moment.lock().expect("no panic").is_none()
+    }
+
+    /// Lets a held commit go.
+    pub(crate) fn let_go(&self) {
+        self.plan.go.notify_one();
     }
 }
 
-async fn carry(mut client: UnixStream, server: PathBuf, cut: Arc<Mutex<Option<Moment>>>) {
+async fn carry(mut client: UnixStream, server: PathBuf, plan: Arc<Plan>) {
     let Ok(mut server) = UnixStream::connect(server).await else { return };
     let (mut up, mut down) = (vec![0; 65_536], vec![0; 65_536]);
     loop {
@@ -62,7 +77,10 @@ async fn carry(mut client: UnixStream, server: PathBuf, cut: Arc<Mutex<Option<Mo
             read = client.read(&mut up) => {
                 let Some(sent) = read.ok().filter(|n| *n > 0).map(|n| &up[..n]) else { return };
                 let commits = sent.windows(6).any(|word| word == b"commit");
-                let moment = if commits { cut.lock().expect("no panic").take() } else { None };
+                let moment = if commits { plan.moment.lock().expect("no panic").take() } else { None };
+                if moment == Some(Moment::Held) {
+                    plan.go.notified().await;
+                }
                 if moment == Some(Moment::BeforeCommit) || server.write_all(sent).await.is_err() {
                     return;
                 }

@@ -61,6 +61,11 @@ impl Postgres {
         format!("postgres:///{name}?host={}&user=postgres", folder.display())
     }
 
+    /// Returns the folder its socket is in.
+    pub(crate) fn folder(&self) -> String {
+        self.home.path().display().to_string()
+    }
+
     /// Returns the socket it listens on.
     pub(crate) fn socket(&self) -> PathBuf {
         self.home.path().join(".s.PGSQL.5432")

@@ -124,7 +124,7 @@ pub async fn a_late_repetition_changes_nothing(bench: &impl StoreBench) {
     let timeline = store.timeline(&Subject::Instance(row.id)).await.expect("a read");
     assert!(timeline.is_empty(), "a repetition wrote something");
 
-    let pool = PoolRow { id: "linux".into(), drained: true, breaker: None };
+    let pool = PoolRow { id: "linux".into(), drained: true, breaker: None, events: 1 };
     for count in [1, 2] {
         let events = vec![event(&subject, 0, count)];
         PoolRows::save(&*store, pool.clone(), events, epoch).await.expect("a save");

@@ -297,7 +297,14 @@ mod tests {
         fn order(&self, name: &str, stamp: Stamp) -> CreateOrder {
             let spec = self.0.plan().pools[0].clone();
             let machine = spec.machine.clone();
-            CreateOrder { name: name.into(), stamp, machine, pool: Arc::new(spec), avoid: vec![], jit: None }
+            CreateOrder {
+                name: name.into(),
+                stamp,
+                machine,
+                pool: Arc::new(spec),
+                avoid: vec![],
+                jit: None,
+            }
         }
 
         async fn end_with_seven(&mut self, machine: &MachineName) {

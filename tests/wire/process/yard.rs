@@ -98,7 +98,14 @@ pub(super) fn order(name: &str) -> CreateOrder {
     let spec = pool("linux", "witness", 4);
     let stamp = Stamp { instance: Some(name.into()), ..Stamp::default() };
     let machine = MachineSpec::default();
-    CreateOrder { name: MachineName::new(name), stamp, machine, pool: Arc::new(spec), avoid: vec![], jit: None }
+    CreateOrder {
+        name: MachineName::new(name),
+        stamp,
+        machine,
+        pool: Arc::new(spec),
+        avoid: vec![],
+        jit: None,
+    }
 }
 
 /// Points at a machine by name.

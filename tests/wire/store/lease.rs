@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::crash::Child;
 use super::{LONG, file, next, on_both, open, run};
+use crate::support::cut::{Moment, Wire};
 use crate::support::postgres::Postgres;
 
 #[test]
@@ -120,5 +121,41 @@ fn a_holder_whose_lock_file_was_taken_away_learns_that_his_tenure_is_over() {
         assert!(!lease.renew().await.expect("a look"));
         assert_eq!(*lease.watch().borrow(), Tenure::Lost);
         assert!(!lease.may_act());
+    });
+}
+
+#[test]
+fn a_tenure_never_begins_between_a_look_at_the_epoch_and_its_commit() {
+    let Some(server) = Postgres::start() else { return };
+    run(async {
+        let wire = Wire::to(server.socket());
+        let old = server.database_behind(wire.folder());
+        let direct = old.replace(&wire.folder().display().to_string(), &server.folder());
+        let store = SqlStore::open(&old, Options::default()).await.expect("a store");
+        let length = Duration::from_secs(2);
+        let silent = store.take_lease(length).await.expect("a lease");
+        let (epoch, row) = (silent.epoch(), instance("linux-1"));
+        wire.cut_at(Moment::Held);
+        let (late, save) = (store.clone(), saved(&row, epoch));
+        let saving = tokio::spawn(async move { InstanceRows::save(&late, save).await });
+        while !wire.was_cut() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // From here on nobody renews, and the lease lapses while the commit is on its way.
+        drop(silent);
+        let other = SqlStore::open(&direct, Options::default()).await.expect("a second daemon");
+        let standby = tokio::spawn(async move {
+            let lease = other.take_lease(LONG).await.expect("a lease");
+            (other, lease)
+        });
+        tokio::time::sleep(length + length / 2).await;
+        assert!(!standby.is_finished(), "a tenure began under a commit of the one before");
+        wire.let_go();
+        saving.await.expect("the saver").expect("a save that came first");
+        let (other, lease) = standby.await.expect("the standby");
+        assert_eq!(lease.epoch().0, epoch.0 + 1);
+        assert_eq!(other.instance(&row.id).await.expect("a read"), Some(row.clone()));
+        let late = InstanceRows::save(&store, saved(&next(&row), epoch)).await;
+        assert!(matches!(late, Err(SaveError::Fenced(_))), "{late:?}");
     });
 }
