@@ -166,13 +166,12 @@ impl Tenure {
 
     async fn give_back(self) {
         // The spawner of a fleet that was cut short may still hold on to it; then it lapses.
-        match Arc::try_unwrap(self.lease) {
-            Ok(lease) => {
-                if let Err(why) = lease.release().await {
-                    warn!("the lease could not be given back and lapses by itself: {why}");
-                }
-            }
-            Err(_) => warn!("the lease is still in use and lapses by itself"),
+        let Ok(lease) = Arc::try_unwrap(self.lease) else {
+            warn!("the lease is still in use and lapses by itself");
+            return;
+        };
+        if let Err(why) = lease.release().await {
+            warn!("the lease could not be given back and lapses by itself: {why}");
         }
     }
 }

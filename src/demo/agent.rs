@@ -3,6 +3,11 @@
 //! It is a real process with real ends: it exits, aborts, is killed, runs out of memory, hangs or
 //! takes its keeper with it, as the job's script asks, so that the daemon has something to explain.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a process of its own with one thread: no actor waits for it, no test pauses it"
+)]
+
 use std::io;
 use std::path::Path;
 use std::thread::sleep;
