@@ -34,7 +34,7 @@ const RULES: &[Rule] = &[
     },
     Rule { words: &["sqlx"], homes: &["src/store/"], why: "only the store speaks SQL" },
     Rule {
-        words: &["octocrab"],
+        words: &["octocrab::"],
         homes: &["src/github/"],
         why: "only the GitHub adapter speaks to GitHub",
     },
