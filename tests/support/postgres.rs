@@ -83,16 +83,22 @@ impl Postgres {
         String::from_utf8_lossy(&out.stdout).trim().to_owned()
     }
 
-    /// Kills the server and all its children without warning.
+    /// Kills the server and all its children without warning, and waits until none is left: a new
+    /// server refuses data that an old child still has in its hands.
     pub(crate) fn kill(&mut self) {
-        if let Some(mut server) = self.server.take() {
-            let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.id()));
-            server.kill().expect("the server is ours to kill");
-            server.wait().expect("the server ends");
-            for child in children.unwrap_or_default().split_whitespace() {
-                // Most have noticed and left already.
-                let _gone = Command::new("kill").args(["-9", child]).stderr(Stdio::null()).status();
-            }
+        let Some(mut server) = self.server.take() else { return };
+        let id = server.id();
+        // Stopped, it cannot have another child while we count them.
+        signal("-STOP", &id.to_string());
+        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+        let children = children.expect("the kernel tells the children of a process");
+        for child in children.split_whitespace() {
+            signal("-KILL", child);
+        }
+        server.kill().expect("the server is ours to kill");
+        server.wait().expect("the server ends");
+        while children.split_whitespace().any(lives) {
+            std::thread::yield_now();
         }
     }
 
@@ -134,10 +140,22 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         let Some(mut server) = self.server.take() else { return };
-        // SIGINT: end all sessions, write everything, stop.
-        let _asked = Command::new("kill").args(["-INT", &server.id().to_string()]).status();
+        // End all sessions, write everything, stop.
+        signal("-INT", &server.id().to_string());
         let _ended = server.wait();
     }
+}
+
+/// Sends a signal; one who is gone already needs none.
+fn signal(name: &str, process: &str) {
+    let sent = Command::new("kill").args([name, process]).stderr(Stdio::null()).status();
+    sent.expect("kill starts");
+}
+
+/// Tells whether a process still holds anything; a zombie does not.
+fn lives(process: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 fn programs() -> Option<PathBuf> {
