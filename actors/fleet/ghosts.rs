@@ -23,15 +23,14 @@ pub(super) fn ghost_of(row: &Instance) -> PoolSpec {
     }
 }
 
-/// Chooses the pool that gives an orphan an owner: the one it was made for, else any pool of
-/// the same provider.
+/// Chooses the pool that gives an orphan an owner: the one it was made for, if that still has
+/// the same provider, else any pool that has. Elsewhere its owner would look in vain.
 pub(super) fn pool_for_orphan(
     stamp: &Stamp,
     provider: &ProviderId,
     pools: &[&PoolSpec],
 ) -> Option<PoolId> {
-    let named = stamp.pool.as_ref().filter(|named| pools.iter().any(|pool| pool.id == **named));
-    named.cloned().or_else(|| {
-        pools.iter().find(|pool| pool.provider == *provider).map(|pool| pool.id.clone())
-    })
+    let mut fitting = pools.iter().filter(|pool| pool.provider == *provider);
+    let named = fitting.clone().find(|pool| stamp.pool.as_ref() == Some(&pool.id));
+    named.or_else(|| fitting.next()).map(|pool| pool.id.clone())
 }

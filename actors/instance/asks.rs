@@ -154,10 +154,11 @@ impl Turn<'_> {
         self.go(State::Idle, "its offer ended");
     }
 
-    /// The forge says that the job it had proven here waits again, or runs elsewhere: whatever
-    /// works here, nobody can name it.
+    /// The forge says that the job it had proven here waits again, runs elsewhere, or was given
+    /// up: whatever works here, nobody can name it.
     fn execution_taken_back(&mut self, job: &JobId, why: OfferEnd) {
-        let taken_back = matches!(why, OfferEnd::Requeued | OfferEnd::TakenElsewhere);
+        let taken_back =
+            matches!(why, OfferEnd::Requeued | OfferEnd::TakenElsewhere | OfferEnd::JobOver);
         let proven = self.row.executing.as_ref() == Some(job) && self.row.job_over.is_none();
         if taken_back && proven && self.row.state < State::Ended {
             self.tell(What::OfferEnded(job.clone(), why));

@@ -16,6 +16,7 @@ use crate::ports::{Deletion, ProviderError};
 impl Turn<'_> {
     /// Waits for the permit.
     pub(super) fn drive_pending_delete(&mut self) {
+        self.drive_look();
         if self.notes.may_delete {
             self.notes.may_delete = false;
             // What was seen before is no confirmation of what begins here.
@@ -103,6 +104,10 @@ impl Turn<'_> {
         if self.row.create_called_at.is_none() && !self.row.adopted {
             self.row.machine_gone_at = Some(self.now);
             return;
+        }
+        // After a restart the pool waits for one look at each row, and a delete may hang.
+        if !self.notes.looked {
+            self.call(Call::LookMachine);
         }
         if self.is_under_way(CallKind::Delete) {
             return;

@@ -149,6 +149,16 @@ impl Turn<'_> {
             self.go(State::Idle, "it holds no offer");
             return;
         };
+        // One that shall go gives back what it has not promised for certain yet.
+        let promising = self.is_under_way(CallKind::AskLedger);
+        if self.row.wish.is_some() && !held.delivered && !promising {
+            self.row.offer = None;
+            self.row.sealed_jit = None;
+            self.tell(What::OfferEnded(held.job.clone(), OfferEnd::Refused));
+            self.returned_offer = Some(held);
+            self.go(State::Idle, "it shall go");
+            return;
+        }
         let in_hand = self.row.sealed_jit.is_some()
             && matches!(self.row.registration, Registration::Known { .. });
         if !held.delivered && !in_hand {

@@ -36,6 +36,8 @@ impl Turn<'_> {
                 self.take_absence(begun);
             }
             Sighting::Unknown(_) => {
+                // Whoever is on the way out holds its place anyway; it holds nobody else up.
+                self.notes.looked |= self.row.state >= State::PendingDelete;
                 self.take_witness(begun, Worker::Unknown);
                 self.look_later();
             }
@@ -54,6 +56,11 @@ impl Turn<'_> {
             | State::Busy
             | State::Retiring
             | State::PendingDelete => {}
+        }
+        self.notes.looked = true;
+        if self.notes.absent_since.take().is_some() {
+            self.notes.look_at = None;
+            self.tell(What::Reappeared);
         }
         self.row.create_called_at.get_or_insert(self.now);
         if self.row.seen_at.is_none() {
@@ -99,6 +106,9 @@ impl Turn<'_> {
         // `busy` lies both ways (actions/runner#4422); only `online` is used, and only to rise.
         if !self.row.answers_to(&view.name) {
             return;
+        }
+        if view.online {
+            self.notes.offline_since = None;
         }
         if view.online && self.row.ready_at.is_none() {
             self.row.ready_at = Some(self.now);
@@ -200,9 +210,18 @@ impl Turn<'_> {
                 self.row.warrant = None;
                 self.row.verdict = None;
             }
-            // A worker shows up after the look that called it a zombie.
+            // A worker shows up after the look that called it free: a zombie, or the runner of a
+            // job cancelled before pick-up that took another.
             State::Busy => {
-                self.notes.closing.take_if(|closing| closing.warrant.kind == WarrantKind::Zombie);
+                let cancelled = !self.job_is_done();
+                self.notes.closing.take_if(|closing| match closing.warrant.kind {
+                    WarrantKind::Zombie => true,
+                    WarrantKind::Served => cancelled,
+                    WarrantKind::OwnEnd
+                    | WarrantKind::NeverBegan
+                    | WarrantKind::Idle
+                    | WarrantKind::Operator => false,
+                });
                 return;
             }
             State::PendingCreate

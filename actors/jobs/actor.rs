@@ -22,6 +22,7 @@ use crate::instance::ToInstance;
 use crate::mail::{Office, Reply};
 use crate::model::{Generation, InstanceId, JobId, PoolId, Timestamp};
 use crate::pool::ToPool;
+use crate::ports::SaveError;
 use crate::requeue::ToRequeue;
 use crate::settings::RequeueSettings;
 use crate::supervise::{Leash, Letter, Obituary, inlet};
@@ -161,6 +162,9 @@ impl LedgerActor {
             }
             Err(why) => {
                 error!("the ledger stops: {why}");
+                if matches!(why, SaveError::Fenced(_)) {
+                    let _ = this.links.fleet.tell(ToFleet::Fenced);
+                }
                 ctx.stop();
             }
         }));

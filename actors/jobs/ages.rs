@@ -44,6 +44,9 @@ impl Ledger {
         let old = lines.flat_map(|line| {
             line.iter().take_while(|(queued_at, _)| is_due(*queued_at, STALE, now))
         });
-        old.map(|(_, job)| job.clone()).collect()
+        // A job that a deployment rule held back for days may have been released just now: it is
+        // old by the forge's clock and young in our line.
+        let waited = |id: &&JobId| self.job(id).is_some_and(|job| is_due(job.heard_at, STALE, now));
+        old.map(|(_, job)| job).filter(waited).cloned().collect()
     }
 }

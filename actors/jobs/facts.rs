@@ -131,7 +131,13 @@ impl Ledger {
             JobFact::Waiting => {}
             JobFact::Queued => {
                 if self.fact(id) == Some(&JobFact::Waiting) {
-                    self.amend(id, now, |job| job.fact = JobFact::Queued);
+                    self.amend(id, now, |job| {
+                        job.fact = JobFact::Queued;
+                        // One that was held back is queued since it got leave, not since its birth.
+                        if job.heard_at < now {
+                            job.queued_at = now;
+                        }
+                    });
                     self.note(id, What::Heard(JobFact::Queued), now);
                     self.assign(id, Seat::Fresh, now);
                 }

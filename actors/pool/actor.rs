@@ -415,8 +415,11 @@ impl PoolSupervisor {
             admits: self.permit_the_waiting(now),
             budget: self.pace.budget(&self.links.spec.policy, now),
         };
-        let Plan { want, create, retire, next_look } =
+        let Plan { want, create, mut retire, next_look } =
             plan(&self.links.spec, self.standing.reports(), self.demand, mood, now);
+        if self.quiet {
+            retire.clear();
+        }
         for _ in 0..create {
             self.create(now);
         }
@@ -434,6 +437,9 @@ impl PoolSupervisor {
     /// Hands permits to those who wait, the longest waiting first; returns how many starts
     /// are left for new instances.
     fn permit_the_waiting(&mut self, now: Timestamp) -> u32 {
+        if self.quiet {
+            return 0; // a process that ends begins nothing
+        }
         let queue = self.pace.queue(&self.links.spec.policy, self.standing.reports());
         let mut deletes = queue.free_deletes;
         for id in queue.deletes {
@@ -441,7 +447,7 @@ impl PoolSupervisor {
                 deletes -= 1;
             }
         }
-        if self.quiet || self.draining() || !self.standing.is_settled() {
+        if self.draining() || !self.standing.is_settled() {
             return 0;
         }
         let mut starts = queue.free_starts.min(self.pace.breaker.admits(now));

@@ -196,6 +196,20 @@ fn i20_one_hanging_delete_does_not_stop_its_pool_from_refilling() {
     });
 }
 
+#[test]
+fn pool_refills_after_a_restart_though_a_delete_hangs() {
+    story(Plan::quiet(vec![pool("linux", "witness", 3)]), async |world| {
+        let row = lasting_end(world, Resists::Hangs).await;
+        world.crash(SECOND);
+        world.run_for(2 * MINUTE).await;
+        let job = world.queue(&["linux"], MINUTE);
+        world.wait_for("a job is served", 5 * MINUTE, |world| world.was_spared(job)).await;
+        assert_eq!(world.row(&row.id).map(|row| row.state), Some(State::Deleting));
+        world.allow_deletion(&row.machine);
+        world.until(&row.id, State::Deleted, 20 * MINUTE).await;
+    });
+}
+
 /// Lets an instance serve a job and then outlive its deletion; it has been `deleting` for a minute.
 async fn lasting_end(world: &mut Watched, how: Resists) -> Instance {
     world.queue(&["linux"], MINUTE);

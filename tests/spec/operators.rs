@@ -3,7 +3,7 @@
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::mail::Reply;
 use ostler_actors::model::{InstanceId, Petition, State, Subject, What, WishRank};
-use ostler_actors::testing::{DeletePlan, Plan, Watched, pool};
+use ostler_actors::testing::{Death, DeletePlan, Plan, Watched, pool};
 
 use super::story::Tell as _;
 use super::{MINUTE, SECOND, story};
@@ -107,5 +107,42 @@ fn a_foreign_machine_is_left_alone_until_an_operator_adopts_it() {
         world.wait_for("the machine to go", 30 * MINUTE, gone).await;
         world.run_for(2 * MINUTE).await;
         assert!(world.registry().expect("a board").foreign().is_empty());
+    });
+}
+
+#[test]
+fn an_orderly_stop_begins_no_deletion() {
+    let mut spec = pool("linux", "witness", 8);
+    spec.min_idle = 4;
+    story(Plan::quiet(vec![spec]), async |world| {
+        let warm = |world: &Watched| world.states().iter().all(|(_, state)| *state == State::Idle);
+        world
+            .wait_for("four idle", 5 * MINUTE, |world| world.rows().len() == 4 && warm(world))
+            .await;
+        // Their ends come while the daemon is shutting down: on record, but not taken further.
+        world.say(ToFleet::Shutdown(Reply::nobody()));
+        for row in world.rows() {
+            world.kill(&row.machine, Death::RunnerError);
+        }
+        world.run_for(5 * SECOND).await;
+        assert!(world.deletes().is_empty(), "a process that ends touches no machine");
+        world.crash(SECOND);
+        world.wait_for("their ends", 10 * MINUTE, |world| world.deletes().len() >= 4).await;
+    });
+}
+
+#[test]
+fn an_orphan_is_adopted_only_by_a_pool_of_its_own_provider() {
+    let plan = Plan::quiet(vec![pool("linux", "witness", 2), pool("other", "blind", 2)]);
+    story(plan, async |world| {
+        world.run_for(SECOND).await;
+        world.plant_orphan(0, "late-1");
+        // Its pool has moved to another provider meanwhile; the other pool took its old one.
+        let pools = vec![pool("linux", "blind", 2), pool("other", "witness", 2)];
+        world.reload(pools);
+        world.wait_for("an owner", 10 * MINUTE, |world| !world.rows().is_empty()).await;
+        let row = world.only();
+        assert_eq!((row.pool.as_str(), row.provider.as_str()), ("other", "witness"));
+        world.wait_for("its end", 30 * MINUTE, |world| world.rows().is_empty()).await;
     });
 }

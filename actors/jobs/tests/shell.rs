@@ -252,7 +252,7 @@ fn a_fenced_ledger_stops() {
         room.shelf.inside().fenced = true;
         room.tell(ToLedger::Notice(notice(1, QUEUED, None)));
         settle().await;
-        assert!(matches!(&room.fleet.take()[..], [ToFleet::Died { .. }]));
+        assert!(matches!(&room.fleet.take()[..], [ToFleet::Fenced, ToFleet::Died { .. }]));
         assert!(room.demand().iter().all(|queued| *queued == 0));
     });
 }
