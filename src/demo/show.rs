@@ -15,7 +15,7 @@ use super::github::SimStage;
 use super::stage::Stage;
 use super::{jobs, summary};
 use crate::config::Problems;
-use crate::daemon::{Daemon, Ended, StartError, stop_on_signal};
+use crate::daemon::{Daemon, Ended, Service, StartError, stop_on_signal};
 use crate::store::SqlStore;
 
 /// How often progress is shown.
@@ -52,7 +52,7 @@ pub enum DemoError {
 pub async fn show(count: u32, ending: Ending) -> Result<bool, DemoError> {
     let mut asked = stop_on_signal()?;
     let stage = Stage::build()?;
-    let daemon = Daemon::open(stage.load().map_err(DemoError::Config)?).await?;
+    let daemon = Daemon::open(stage.load().map_err(DemoError::Config)?, Service::default()).await?;
     let mut demo = Demo::begin(stage, daemon);
     demo.say(&format!(
         "The daemon listens on http://{}; its folder is {}",
