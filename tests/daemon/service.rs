@@ -168,6 +168,27 @@ fn standby_takes_webhooks_too() {
     assert_eq!(leader.end(), Some(0));
 }
 
+#[test]
+fn systemd_accepts_the_unit() {
+    let place = Place::new();
+    let unit = fs::read_to_string("config/systemd/ostler.service").unwrap();
+    // It checks that the program exists, which is installed nowhere here.
+    let unit = unit.replace("/usr/local/bin/ostler", env!("CARGO_BIN_EXE_ostler"));
+    fs::write(place.path("ostler.service"), unit).unwrap();
+    let verify =
+        Command::new("systemd-analyze").arg("verify").arg(place.path("ostler.service")).output();
+    let Ok(verified) = verify else {
+        println!("SKIPPED: systemd-analyze is missing (apt-get install systemd)");
+        return;
+    };
+    let said = String::from_utf8_lossy(&verified.stderr).into_owned();
+    // Older versions say that they ignore a key of newer ones; nothing else may be said of it.
+    let of_ours = said.lines().filter(|line| line.contains("ostler.service"));
+    let strange: Vec<_> = of_ours.filter(|line| !line.contains("DelegateSubgroup")).collect();
+    assert!(strange.is_empty(), "{said}");
+    assert!(verified.status.success(), "{said}");
+}
+
 /// Delivers GitHub's own example of a signed body as an event of no interest; returns the status.
 fn deliver(address: &str, signature: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
