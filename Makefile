@@ -5,8 +5,9 @@
 #   make sim SEEDS=2000    the simulation alone, over so many seeds (FROM=S starts elsewhere)
 #   make sim SEED=4711     one seed again, step by step
 #   make bench             figures: speed and memory
-#   make demo              the daemon against a simulated forge
-#   make toolchain         fetches the pinned compiler; nothing else here downloads one
+#   make demo              the daemon at work: real processes, a simulated GitHub (JOBS=50 for more)
+#   make dist              the binary as it is handed out: target/dist/ostler
+#   make toolchain         fetches a current stable compiler; nothing else here downloads one
 #   make data              fetches GitHub's own descriptions, against which the adapter is tested
 #
 # Needs a Rust toolchain with clippy and rustfmt, a C compiler and make; `make test` also wants the
@@ -17,9 +18,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo sim bench toolchain data tools fmt lint doc deny machete unit postgres
+.PHONY: check test demo dist sim bench toolchain data tools fmt lint doc deny machete unit postgres
 
 SEEDS ?= 2000
+JOBS ?= 20
 TEST_SEEDS := 300
 DENY_VERSION := 0.20.2
 MACHETE_VERSION := 0.9.2
@@ -32,16 +34,9 @@ OUT := $(or $(CARGO_TARGET_DIR),target)
 # A submitted lock file must already be right; at the desk cargo may still correct it.
 LOCKED := $(if $(CI),--locked)
 
-# rust-toolchain.toml pins the compiler, and rustup would fetch a missing one at any mention of
-# cargo. Here it never does: the machine's own toolchain steps in (cargo refuses one that is too old).
+# The machine's own toolchain is used: none is pinned, because rustup would fetch a pinned one at any
+# mention of cargo. `rust-version` in Cargo.toml says which is too old, and cargo refuses that.
 export RUSTUP_AUTO_INSTALL := 0
-ifneq ($(shell RUSTUP_AUTO_INSTALL=0 cargo --version >/dev/null 2>&1 && echo yes),yes)
-  RUSTUP_TOOLCHAIN := $(firstword $(shell rustup default 2>/dev/null))
-  ifneq ($(RUSTUP_TOOLCHAIN),)
-    export RUSTUP_TOOLCHAIN
-    $(info note: the pinned toolchain is not installed, using $(RUSTUP_TOOLCHAIN); `make toolchain` fetches it)
-  endif
-endif
 
 # nextest runs each test in a process of its own and stops one that hangs; plain cargo test will do.
 NEXTEST = $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
@@ -66,8 +61,10 @@ test: fmt lint doc deny unit
 	      END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit passed == 0 }' $(OUT)/tests.log
 
 demo:
-	@echo 'there is no demo yet: it arrives with the daemon. Until then `make sim` shows the fleet at work.'
-	@exit 1
+	cargo run $(LOCKED) --release --quiet -- demo --jobs $(JOBS) --exit
+
+dist:
+	cargo build $(LOCKED) --profile dist
 
 sim:
 	cargo run $(LOCKED) --release --quiet -- sim $(if $(SEED),--replay $(SEED),--seeds $(SEEDS) $(if $(FROM),--from $(FROM)))
@@ -76,7 +73,7 @@ bench:
 	cargo bench $(LOCKED) --workspace --bench '*'
 
 toolchain:
-	env -u RUSTUP_TOOLCHAIN rustup toolchain install
+	rustup toolchain install stable --profile minimal --component clippy,rustfmt
 
 # Two npm packages (MIT), pinned: GitHub's OpenAPI description and real webhook deliveries. They are
 # data, nothing of them is run. Without npm the tests that need them say that they were skipped.

@@ -168,6 +168,7 @@ impl Handler<Letter<ToFleet>> for Fleet {
             ToFleet::PoolDied { pool, panicked } => self.pool_died(pool, panicked, ctx),
             ToFleet::PoolEmpty(pool) => self.pool_empty(&pool),
             ToFleet::Died { part, panicked } => self.part_died(part, panicked, ctx),
+            ToFleet::Ping(reply) => reply.send(()),
             ToFleet::Shutdown(reply) => self.shut_down(reply, ctx),
             ToFleet::Fenced => {
                 error!("the fleet stops: the lease is lost");

@@ -89,6 +89,8 @@ pub enum ToFleet {
         /// Whether by a panic.
         panicked: bool,
     },
+    /// Answer: the mailbox is read.
+    Ping(Reply<()>),
     /// Stop intake and creation, let running calls finish, touch no machine.
     Shutdown(Reply<()>),
     /// The lease is lost: stop at once, cause nothing more, touch no machine.

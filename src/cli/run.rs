@@ -9,14 +9,14 @@ use tokio::sync::mpsc;
 
 use super::tell_error;
 use crate::config::{self, Loaded, Outside, watch};
-use crate::daemon::{Daemon, Ended, StartError, on_system, stop_on_signal};
+use crate::daemon::{Daemon, Ended, Service, StartError, on_system, stop_on_signal};
 use crate::telemetry;
 
 /// Runs the daemon until it is told to stop.
 #[derive(Debug, Args)]
 pub(super) struct Run {
     /// The file, or a directory whose `*.toml` are read together.
-    #[arg(long, value_name = "PATH", default_value = "config")]
+    #[arg(long, value_name = "PATH", default_value = "/etc/ostler")]
     config: PathBuf,
     /// What is logged, for instance `info` or `ostler=debug,warn`.
     #[arg(long, value_name = "FILTER")]
@@ -56,11 +56,22 @@ impl Run {
     async fn serve(self, loaded: Loaded) -> Result<Ended, StartError> {
         let stop = stop_on_signal().map_err(StartError::Signals)?;
         let hangup = signal(SignalKind::hangup()).map_err(StartError::Signals)?;
+        let service = service();
         let watching = watch::Watch::new(&self.config, Outside::real(), &loaded);
         let (tell, news) = mpsc::channel(1);
-        tokio::spawn(watch::run(watching, hangup, tell));
-        let daemon = Daemon::open(loaded).await?;
+        let telling = service.clone();
+        tokio::spawn(watch::run(watching, hangup, move || telling.reloading(), tell));
+        let daemon = Daemon::open(loaded, service).await?;
         tracing::info!("listening on http://{}", daemon.address());
         daemon.run(news, stop).await
     }
+}
+
+/// Returns the line to whoever started us as a service.
+fn service() -> Service {
+    let Some(manager) = config::service_manager() else { return Service::default() };
+    Service::to(&manager).unwrap_or_else(|why| {
+        tracing::warn!("the service manager at `{}` hears nothing of us: {why}", manager.socket);
+        Service::default()
+    })
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::problems::{Desk, Problem, Problems};
 use super::sources::{self, Files};
@@ -51,6 +52,25 @@ impl<'a> Outside<'a> {
 pub fn inherited(names: &[&str]) -> BTreeMap<String, String> {
     let set = |name: &&str| Some(((*name).to_owned(), std::env::var(name).ok()?));
     names.iter().filter_map(set).collect()
+}
+
+/// Says how a service manager wants to hear of the daemon, if one started it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceManager {
+    /// The socket it listens on: a path, or `@` and an abstract name.
+    pub socket: String,
+    /// How long it lets the daemon be silent before it restarts it.
+    pub watchdog: Option<Duration>,
+}
+
+/// Returns the service manager that started this process, as `sd_notify(3)` describes it.
+pub fn service_manager() -> Option<ServiceManager> {
+    let set = |name| std::env::var(name).ok();
+    // A watchdog may be meant for a process that started us.
+    let for_us = set("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
+    let micros = set("WATCHDOG_USEC").filter(|_| for_us).and_then(|text| text.parse().ok());
+    let watchdog = micros.filter(|micros| *micros > 0).map(Duration::from_micros);
+    set("NOTIFY_SOCKET").map(|socket| ServiceManager { socket, watchdog })
 }
 
 /// Loads a file, or all `*.toml` of a directory; returns every problem when there is an error.

@@ -28,7 +28,12 @@ pub(crate) const REAPER: Keys = &[&[
 
 /// The keys of `[requeue]`.
 pub(crate) const REQUEUE: Keys = &[&[
-    Key::new("tick", Kind::Duration { least: 1 }, "How often it looks.").or("\"60s\""),
+    Key::new(
+        "tick",
+        Kind::Duration { least: 1 },
+        "How often it looks; as often forges are asked for jobs whose webhook was lost.",
+    )
+    .or("\"60s\""),
     Key::new(
         "offer_stale",
         Kind::Duration { least: 1 },
@@ -104,6 +109,7 @@ pub(crate) fn settings(reaper: &Reaper, requeue: &Requeue) -> Settings {
             offer_stale: requeue.offer_stale,
             orphan_after: requeue.orphan_after,
         },
-        ..standard
+        // A job whose webhook was lost is a job nobody serves: both are looked for equally often.
+        poll_tick: requeue.tick,
     }
 }

@@ -123,17 +123,22 @@ impl Watch {
 }
 
 /// Watches until the receiver is gone. `hangup` is the caller's listener for `SIGHUP`: the daemon
-/// owns its signals, and one that comes before the first look is not lost.
+/// owns its signals, and one that comes before the first look is not lost. `asked` is called when
+/// one came, before anything is read; each such call is followed by news.
 pub async fn run(
     mut watch: Watch,
     mut hangup: Signal,
+    asked: impl Fn(),
     news: mpsc::Sender<News>,
 ) -> std::io::Result<()> {
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let how = tokio::select! {
-            _ = hangup.recv() => Look::Now,
+            _ = hangup.recv() => {
+                asked();
+                Look::Now
+            }
             _ = ticks.tick() => Look::Tick,
             () = news.closed() => return Ok(()),
         };

@@ -26,14 +26,7 @@ impl Adapters {
         clock: &Arc<dyn Clock>,
         chance: &Arc<dyn Chance>,
     ) -> Result<Self, StartError> {
-        let mut forges = BTreeMap::new();
-        for (name, forge) in &config.forges {
-            let id = ForgeId::new(name.as_str());
-            let settings = forge_settings(id.clone(), forge);
-            let github = GitHub::new(settings, Arc::clone(clock), Arc::clone(chance))
-                .map_err(|source| StartError::Forge { name: name.clone(), source })?;
-            forges.insert(id, github);
-        }
+        let forges = make_forges(config, clock, chance)?;
         let mut providers: BTreeMap<ProviderId, Arc<dyn Provider>> = BTreeMap::new();
         for (name, provider) in &config.providers {
             providers.insert(ProviderId::new(name.as_str()), make(name, provider)?);
@@ -55,6 +48,23 @@ impl Adapters {
     pub(super) fn inventories(&self) -> BTreeMap<ProviderId, Arc<dyn Inventory>> {
         self.providers.iter().map(|(id, it)| (id.clone(), Arc::clone(it) as _)).collect()
     }
+}
+
+/// Makes the forges alone, for a daemon that does not act but takes deliveries.
+pub(super) fn make_forges(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    chance: &Arc<dyn Chance>,
+) -> Result<BTreeMap<ForgeId, GitHub>, StartError> {
+    let mut forges = BTreeMap::new();
+    for (name, forge) in &config.forges {
+        let id = ForgeId::new(name.as_str());
+        let settings = forge_settings(id.clone(), forge);
+        let github = GitHub::new(settings, Arc::clone(clock), Arc::clone(chance))
+            .map_err(|source| StartError::Forge { name: name.clone(), source })?;
+        forges.insert(id, github);
+    }
+    Ok(forges)
 }
 
 fn make(name: &str, provider: &ProviderSettings) -> Result<Arc<dyn Provider>, StartError> {

@@ -16,12 +16,14 @@ mod adapters;
 mod chores;
 mod ground;
 mod reload;
+mod service;
 mod status;
 mod system;
 mod tenure;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,15 +34,17 @@ use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info};
 
+pub use service::Service;
 pub use status::{Shown, Stage, Status};
 pub use system::{on_system, stop_on_signal};
 
 use crate::config::watch::News;
 use crate::config::{Config, Loaded, Synchronous};
 use crate::http::{self, Doors};
-use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
+use crate::store::{AesSeal, Durability, Lease, Options, SealError, SqlStore};
 use crate::{github, providers, store};
 use ground::{SystemChance, SystemClock};
+use reload::{Edit, edit};
 use tenure::{Over, Tenure};
 
 /// How long the servers may take to finish what they answer.
@@ -132,13 +136,14 @@ pub struct Daemon {
     office: Office<ToFleet>,
     registry: Arc<Registry>,
     status: Arc<Status>,
+    service: Service,
     doors: Doors,
     server: http::Server,
 }
 
 impl Daemon {
     /// Opens the store and the doors. Must be called on an actix system.
-    pub async fn open(loaded: Loaded) -> Result<Self, StartError> {
+    pub async fn open(loaded: Loaded, service: Service) -> Result<Self, StartError> {
         let config = Arc::new(loaded.config);
         let state_dir = &config.daemon.state_dir;
         std::fs::create_dir_all(state_dir)
@@ -175,6 +180,7 @@ impl Daemon {
             office,
             registry,
             status,
+            service,
             doors,
             server,
         })
@@ -206,15 +212,17 @@ impl Daemon {
         mut news: mpsc::Receiver<News>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<Ended, StartError> {
+        let informing = actix_rt::spawn(service::inform(
+            self.service.clone(),
+            self.status.follow(),
+            self.office.clone(),
+            Arc::new(self.store.clone()),
+        ));
         let mut ended = Ok(Ended::Asked);
         loop {
-            self.status.enter(Stage::Standby);
-            let lease = tokio::select! {
-                lease = self.store.take_lease(self.config.store.lease) => lease,
-                () = stopped(&mut stop) => break,
-            };
-            let tenure = match lease.map_err(StartError::Lease) {
-                Ok(lease) => Tenure::new(lease, tokio::runtime::Handle::current()),
+            let tenure = match self.stand_by(&mut news, &mut stop).await {
+                Ok(Some(lease)) => Tenure::new(lease, tokio::runtime::Handle::current()),
+                Ok(None) => break,
                 Err(error) => {
                     ended = Err(error);
                     break;
@@ -235,10 +243,69 @@ impl Daemon {
             }
         }
         self.status.enter(Stage::Stopping);
+        // It ends by itself, once it has told that we stop.
+        drop(informing.await);
         self.server.stop(LAST_ANSWERS).await;
         self.store.close().await;
         info!("stopped; no machine was touched");
         ended
+    }
+
+    /// Takes deliveries until the lease is ours; returns nothing when the daemon shall stop.
+    async fn stand_by(
+        &mut self,
+        news: &mut mpsc::Receiver<News>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<Option<Lease>, StartError> {
+        self.let_forges_deliver()?;
+        self.status.enter(Stage::Standby);
+        let (store, period) = (self.store.clone(), self.config.store.lease);
+        let mut lease = pin!(store.take_lease(period));
+        loop {
+            tokio::select! {
+                lease = &mut lease => return lease.map(Some).map_err(StartError::Lease),
+                () = stopped(stop) => return Ok(None),
+                Some(news) = news.recv() => {
+                    if let Edit::Adapters | Edit::Pools = self.take_news(news) {
+                        self.let_forges_deliver()?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens the doors to what the forges of the configuration send.
+    fn let_forges_deliver(&self) -> Result<(), StartError> {
+        let forges = adapters::make_forges(&self.config, &self.clock, &self.chance)?;
+        self.doors.open(&self.config, &forges);
+        Ok(())
+    }
+
+    /// Puts an edit of the configuration in force, or says why not.
+    fn take_news(&mut self, news: News) -> Edit {
+        let edit = match news {
+            Err(problems) => {
+                error!("the configuration is not reloaded, nothing changed:\n{problems}");
+                self.status.config(Some(problems.to_string()));
+                Edit::Nothing
+            }
+            Ok(config) => self.weigh(config),
+        };
+        self.service.ready();
+        edit
+    }
+
+    fn weigh(&mut self, config: Arc<Config>) -> Edit {
+        let edit = edit(&self.config, &config);
+        if let Edit::Refused(why) = &edit {
+            error!("the configuration is not reloaded, nothing changed: {why}");
+            self.status.config(Some(why.clone()));
+            return edit;
+        }
+        info!("the configuration is reloaded");
+        self.status.config(None);
+        self.config = config;
+        edit
     }
 }
 

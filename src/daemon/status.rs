@@ -1,8 +1,7 @@
 //! What the daemon says about itself: whether it leads, and what is wrong with it.
 
-use std::sync::{Mutex, PoisonError};
-
 use serde::Serialize;
+use tokio::sync::watch;
 
 /// Names where the daemon is in its own life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,7 +19,7 @@ pub enum Stage {
 }
 
 /// Shows the daemon to whoever asks.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Shown {
     /// Where it is in its life.
     pub stage: Stage,
@@ -30,21 +29,26 @@ pub struct Shown {
 
 /// Holds what the daemon says about itself.
 #[derive(Debug, Default)]
-pub struct Status(Mutex<Shown>);
+pub struct Status(watch::Sender<Shown>);
 
 impl Status {
     /// Returns what is shown.
     pub fn shown(&self) -> Shown {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.borrow().clone()
+    }
+
+    /// Returns what tells of every change.
+    pub fn follow(&self) -> watch::Receiver<Shown> {
+        self.0.subscribe()
     }
 
     /// Moves on.
     pub fn enter(&self, stage: Stage) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).stage = stage;
+        self.0.send_modify(|shown| shown.stage = stage);
     }
 
     /// Notes what came of the last edit of the configuration.
     pub fn config(&self, problem: Option<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).config_problem = problem;
+        self.0.send_modify(|shown| shown.config_problem = problem);
     }
 }

@@ -10,12 +10,12 @@ use ostler_actors::{instance, jobs};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::adapters::Adapters;
 use super::chores::Chores;
 use super::ground::LeasedSpawner;
-use super::reload::{Edit, edit};
+use super::reload::Edit;
 use super::{Daemon, Stage, StartError, stopped};
 use crate::config::watch::News;
 use crate::store::{Lease, Tenure as Standing};
@@ -150,7 +150,7 @@ impl Tenure {
                     return Turn::Lost;
                 }
                 Some(news) = news.recv() => {
-                    if let Edit::Adapters = take_news(daemon, news) {
+                    if let Edit::Adapters = daemon.take_news(news) {
                         return Turn::Rebuild;
                     }
                 }
@@ -172,29 +172,6 @@ impl Tenure {
         };
         if let Err(why) = lease.release().await {
             warn!("the lease could not be given back and lapses by itself: {why}");
-        }
-    }
-}
-
-/// Puts an edit of the configuration in force, or says why not.
-fn take_news(daemon: &mut Daemon, news: News) -> Edit {
-    match news {
-        Err(problems) => {
-            error!("the configuration is not reloaded, nothing changed:\n{problems}");
-            daemon.status.config(Some(problems.to_string()));
-            Edit::Nothing
-        }
-        Ok(config) => {
-            let edit = edit(&daemon.config, &config);
-            if let Edit::Refused(why) = &edit {
-                error!("the configuration is not reloaded, nothing changed: {why}");
-                daemon.status.config(Some(why.clone()));
-                return edit;
-            }
-            info!("the configuration is reloaded");
-            daemon.status.config(None);
-            daemon.config = config;
-            edit
         }
     }
 }

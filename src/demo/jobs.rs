@@ -5,6 +5,9 @@ use ostler_actors::model::{Labels, Place};
 use super::agent::{Deed, Script};
 use super::github::JobWish;
 
+/// The job that alone wants its kind of runner: no other can bring one along by chance.
+pub(super) const RARE: u32 = 1;
+
 /// Returns where all jobs come from.
 pub(super) fn place() -> Place {
     Place { owner: "acme".into(), repository: "web".into(), enterprise: None }
@@ -23,7 +26,11 @@ pub(super) fn wish(number: u32) -> JobWish {
         18 => Deed::Terminate,
         _ => Deed::Succeed,
     };
-    let size = if number % 4 == 1 { "large" } else { "small" };
+    let size = match number {
+        RARE => "gpu",
+        number if number % 4 == 1 => "large",
+        _ => "small",
+    };
     let script = Script { deed, millis: 300 + u64::from(number % 7) * 250 };
     JobWish {
         name: format!("{} {number}", name(deed)),

@@ -5,12 +5,13 @@
 //!   stage   a temporary folder, a simulated GitHub, a configuration, the daemon
 //!   jobs    what is queued: most end well, some die in every interesting way
 //!   agent   the runner: one process a job, with real ends
-//!   show    progress while it runs, and a summary with verdicts
+//!   show    runs it; `progress` is what is seen meanwhile, `summary` at the end
 //! ```
 
 pub mod agent;
 pub mod github;
 mod jobs;
+mod progress;
 mod show;
 mod stage;
 mod summary;

@@ -1,24 +1,28 @@
 //! Runs the demo: queue, watch, drain, sum up.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::mail::{Office, Reply};
-use ostler_actors::model::{InstanceId, Petition, PoolId, State, WishRank};
+use ostler_actors::model::{InstanceId, Petition, PoolId, WishRank};
 use ostler_actors::ports::Records as _;
 use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
-use super::github::SimStage;
+use super::github::{SimJob, SimStage};
+use super::progress::Progress;
 use super::stage::Stage;
 use super::{jobs, summary};
 use crate::config::Problems;
-use crate::daemon::{Daemon, Ended, StartError, stop_on_signal};
+use crate::daemon::{Daemon, Ended, Service, StartError, stop_on_signal};
 use crate::store::SqlStore;
 
-/// How often progress is shown.
+/// How often the demo looks.
 const GLANCE: Duration = Duration::from_millis(250);
 /// How long the jobs, and then the machines, may take.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -52,29 +56,26 @@ pub enum DemoError {
 pub async fn show(count: u32, ending: Ending) -> Result<bool, DemoError> {
     let mut asked = stop_on_signal()?;
     let stage = Stage::build()?;
-    let daemon = Daemon::open(stage.load().map_err(DemoError::Config)?).await?;
+    let loaded = stage.load().map_err(DemoError::Config)?;
+    let daemon = Daemon::open(loaded, Service::default()).await?;
     let mut demo = Demo::begin(stage, daemon);
-    demo.say(&format!(
+    demo.progress.say(&format!(
         "The daemon listens on http://{}; its folder is {}",
         demo.address,
         demo.stage.folder().display()
     ));
-    demo.stage.github.lie(|lies| lies.lost_webhooks = 1);
-    let interrupted = match ending {
-        Ending::AfterJobs => {
-            (1..=count).for_each(|number| demo.queue(number));
-            demo.watch(&mut asked, Demo::all_jobs_are_known_to_be_over).await == Watched::Asked
-        }
-        Ending::WhenAsked => {
-            demo.say("Jobs keep coming; Ctrl-C ends the demo and cleans up");
-            demo.feed(count, &mut asked).await;
-            true
-        }
-    };
-    let all_over = !interrupted && demo.all_jobs_are_known_to_be_over().await;
-    demo.say(if interrupted { "Cleaning up" } else { "All jobs are over; the pools drain" });
+    // A daemon that has no pools yet finds everything by asking, and a lost webhook would not show.
+    let leads = demo.watch(&mut asked, async |demo| !demo.registry.pools().is_empty()).await;
+    let interrupted = leads != Watched::Came || demo.serve(count, ending, &mut asked).await;
+    let all_over = demo.all_jobs_are_known_to_be_over().await;
+    let took = demo.began.elapsed();
+    demo.progress.say(if interrupted {
+        "Cleaning up"
+    } else {
+        "All jobs are over; the pools drain"
+    });
     demo.let_everyone_go(interrupted).await;
-    let whole = demo.sum_up(all_over || interrupted).await?;
+    let whole = demo.sum_up(took, all_over || interrupted).await?;
     demo.end().await;
     Ok(whole)
 }
@@ -92,25 +93,51 @@ enum Watched {
 
 struct Demo {
     stage: Stage,
+    hook: u64,
     address: std::net::SocketAddr,
     office: Office<ToFleet>,
-    registry: std::sync::Arc<Registry>,
+    registry: Arc<Registry>,
     store: SqlStore,
     stop: watch::Sender<bool>,
     running: JoinHandle<Result<Ended, StartError>>,
-    shown: String,
+    progress: Progress,
+    began: Instant,
 }
 
 impl Demo {
     fn begin(stage: Stage, daemon: Daemon) -> Self {
-        stage.connect(daemon.address());
+        let hook = stage.connect(daemon.address());
         let (address, office) = (daemon.address(), daemon.office().clone());
         let (registry, store) = (daemon.registry().clone(), daemon.store().clone());
         let (stop, stopped) = watch::channel(false);
         let (_, no_news) = mpsc::channel(1);
         let running = actix_rt::spawn(daemon.run(no_news, stopped));
-        let shown = String::new();
-        Self { stage, address, office, registry, store, stop, running, shown }
+        let (progress, began) = (Progress::default(), Instant::now());
+        Self { stage, hook, address, office, registry, store, stop, running, progress, began }
+    }
+
+    /// Lets jobs come and waits for the end; returns whether somebody asked for it.
+    async fn serve(
+        &mut self,
+        count: u32,
+        ending: Ending,
+        asked: &mut watch::Receiver<bool>,
+    ) -> bool {
+        // The other jobs tell the daemon where to ask for the one it was not told of.
+        if count > jobs::RARE {
+            self.stage.github.lie(|lies| lies.lost_webhooks = 1);
+        }
+        (1..=count).for_each(|number| self.queue(number));
+        match ending {
+            Ending::AfterJobs => {
+                self.watch(asked, Self::all_jobs_are_known_to_be_over).await == Watched::Asked
+            }
+            Ending::WhenAsked => {
+                self.progress.say("Jobs keep coming; Ctrl-C ends the demo and cleans up");
+                self.feed(count, asked).await;
+                true
+            }
+        }
     }
 
     fn queue(&self, number: u32) {
@@ -119,12 +146,11 @@ impl Demo {
 
     /// Lets jobs come until somebody asks to stop.
     async fn feed(&mut self, first: u32, asked: &mut watch::Receiver<bool>) {
-        (1..=first).for_each(|number| self.queue(number));
         let mut number = first;
         while !*asked.borrow_and_update() {
             number += 1;
             self.queue(number);
-            self.progress();
+            self.progress.show(&self.stage.github.jobs(), &self.registry);
             // Whoever could have asked is gone: that ends it too.
             if matches!(tokio::time::timeout(PACE, asked.changed()).await, Ok(Err(_))) {
                 return;
@@ -136,18 +162,18 @@ impl Demo {
     async fn watch(
         &mut self,
         asked: &mut watch::Receiver<bool>,
-        holds: impl AsyncFn(&Self) -> bool,
+        mut holds: impl AsyncFnMut(&Self) -> bool,
     ) -> Watched {
-        let until = tokio::time::Instant::now() + PATIENCE;
+        let until = Instant::now() + PATIENCE;
         loop {
-            self.progress();
+            self.progress.show(&self.stage.github.jobs(), &self.registry);
             if holds(self).await {
                 return Watched::Came;
             }
             if *asked.borrow() || self.running.is_finished() {
                 return Watched::Asked;
             }
-            if tokio::time::Instant::now() > until {
+            if Instant::now() > until {
                 return Watched::TooLong;
             }
             tokio::time::sleep(GLANCE).await;
@@ -155,9 +181,9 @@ impl Demo {
     }
 
     async fn all_jobs_are_known_to_be_over(&self) -> bool {
-        let jobs = self.stage.github.jobs();
-        let over = |job: &super::github::SimJob| matches!(job.stage, SimStage::Completed(_));
-        jobs.iter().all(over) && self.store.open_jobs().await.is_ok_and(|open| open.is_empty())
+        let over = |job: &SimJob| matches!(job.stage, SimStage::Completed(_));
+        self.stage.github.jobs().iter().all(over)
+            && self.store.open_jobs().await.is_ok_and(|open| open.is_empty())
     }
 
     /// Drains every pool and waits until nobody is left; in a hurry, by force.
@@ -165,14 +191,18 @@ impl Demo {
         for pool in self.registry.pools() {
             self.drain(&pool.id);
         }
-        if hurry {
-            for row in self.registry.instances() {
-                self.force(&row.id);
-            }
-        }
         let (_nobody, mut unasked) = watch::channel(false);
-        self.watch(&mut unasked, async |demo: &Self| demo.registry.is_empty()).await;
-        self.progress();
+        // Machines may still come to be while the drain is made durable.
+        let mut forced = BTreeSet::new();
+        let everyone_is_gone = async |demo: &Self| {
+            for row in demo.registry.instances() {
+                if hurry && forced.insert(row.id.clone()) {
+                    demo.force(&row.id);
+                }
+            }
+            demo.registry.is_empty()
+        };
+        self.watch(&mut unasked, everyone_is_gone).await;
     }
 
     fn drain(&self, pool: &PoolId) {
@@ -188,11 +218,13 @@ impl Demo {
     }
 
     /// Prints the summary; returns whether nothing was lost and nothing left.
-    async fn sum_up(&mut self, jobs_over: bool) -> Result<bool, DemoError> {
-        self.say("");
+    async fn sum_up(&mut self, took: Duration, jobs_over: bool) -> Result<bool, DemoError> {
+        self.progress.say("");
+        let github = &self.stage.github;
         let left = self.stage.machines().len();
-        let registered = self.stage.github.runners().len();
-        summary::print(&self.store, &self.stage.github, &mut io::stdout().lock()).await?;
+        let registered = github.runners().len();
+        let out = &mut io::stdout().lock();
+        summary::print(&self.store, github, self.hook, took, out).await?;
         let whole = jobs_over && left == 0 && registered == 0 && self.registry.is_empty();
         let violations = self.registry.violations();
         println!(
@@ -207,38 +239,5 @@ impl Demo {
         drop(self.store);
         // How it ended was shown already.
         drop(self.running.await);
-    }
-
-    fn progress(&mut self) {
-        let jobs = self.stage.github.jobs();
-        let over = jobs.iter().filter(|job| matches!(job.stage, SimStage::Completed(_))).count();
-        let mut states: Vec<String> = Vec::new();
-        let rows = self.registry.instances();
-        for state in State::ALL {
-            let count = rows.iter().filter(|row| row.state == state).count();
-            if count > 0 {
-                states.push(format!("{count} {state}"));
-            }
-        }
-        let states = if states.is_empty() { "nobody".into() } else { states.join(", ") };
-        let line = format!("jobs {over}/{} over · runners: {states}", jobs.len());
-        if line == self.shown {
-            return;
-        }
-        if io::stdout().is_terminal() {
-            print!("\r\x1b[2K{line}");
-            drop(io::stdout().flush());
-        } else {
-            println!("{line}");
-        }
-        self.shown = line;
-    }
-
-    fn say(&mut self, text: &str) {
-        if io::stdout().is_terminal() && !self.shown.is_empty() {
-            println!();
-        }
-        self.shown.clear();
-        println!("{text}");
     }
 }

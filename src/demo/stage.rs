@@ -38,10 +38,10 @@ impl Stage {
         load(&self.folder.path().join("demo.toml"), &Outside::real())
     }
 
-    /// Lets the simulated GitHub tell the daemon of jobs.
-    pub(super) fn connect(&self, daemon: std::net::SocketAddr) {
+    /// Lets the simulated GitHub tell the daemon of jobs; returns its hook.
+    pub(super) fn connect(&self, daemon: std::net::SocketAddr) -> u64 {
         let url = format!("http://{daemon}/webhooks/github");
-        self.github.add_hook(SimHookOwner::Scope(Scope::Organization("acme".into())), &url, SECRET);
+        self.github.add_hook(SimHookOwner::Scope(Scope::Organization("acme".into())), &url, SECRET)
     }
 
     /// Returns the folder of the daemon and its machines.
@@ -71,6 +71,10 @@ impl Stage {
     }
 
     /// Returns the configuration: yours, but in a hurry.
+    ///
+    /// `idle_confirm` is far below what `check` advises for the real GitHub, where a job may be
+    /// assigned a minute before its first process runs. The simulated one assigns in the very
+    /// answer that starts the job, so a few seconds prove as much.
     fn config(&self) -> String {
         let folder = self.folder.path().display();
         let api_url = self.github.api_url();
@@ -112,7 +116,7 @@ forge = "github"
 scope = "acme"
 provider = "local"
 boot_timeout = "20s"
-idle_confirm = "60s"
+idle_confirm = "3s"
 linger = "1s"
 zombie_after = "10s"
 absence_confirm = "5s"
@@ -128,6 +132,11 @@ max = 6
 name = "large"
 labels = ["self-hosted", "large"]
 max = 3
+
+[[pool]]
+name = "gpu"
+labels = ["self-hosted", "gpu"]
+max = 1
 "#
         )
     }

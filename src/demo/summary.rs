@@ -1,64 +1,146 @@
-//! What became of it all: every end with its verdict, and every job with its conclusion.
+//! What became of it all: every end with its verdict, advice for the sad ones, and figures.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::time::Duration;
 
-use ostler_actors::model::ExitRecord;
+use ostler_actors::model::{ExitRecord, VerdictClass};
 
-use super::github::{SimGitHub, SimStage};
+use super::github::{Attempt, SimGitHub, SimJob, SimStage};
 use crate::store::{DeathQuery, History as _, Page, SqlStore};
 
-/// How many ends are read.
-const MOST: u32 = 1000;
+/// How many ends are read at once.
+const PAGE: u32 = 1000;
+/// What a delivery that never arrived is logged as.
+const LOST: u16 = 502;
 
 /// Prints the summary.
 pub(super) async fn print(
     store: &SqlStore,
     github: &SimGitHub,
+    hook: u64,
+    took: Duration,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let page = Page { limit: MOST, cursor: None };
-    let deaths = store.deaths(&DeathQuery::default(), &page).await.map_err(io::Error::other)?;
-    let names: BTreeMap<u64, String> =
-        github.jobs().into_iter().map(|job| (job.id, job.wish.name)).collect();
-    writeln!(out, "{:<22} {:<18} {:<9} {:<6} job", "instance", "verdict", "fault", "exit")?;
-    for death in &deaths.items {
-        writeln!(out, "{}", line(death, &names))?;
-    }
-    let mut verdicts: BTreeMap<String, u32> = BTreeMap::new();
-    for death in &deaths.items {
-        *verdicts.entry(death.verdict.class.to_string()).or_default() += 1;
-    }
-    let mut conclusions: BTreeMap<String, u32> = BTreeMap::new();
-    for job in github.jobs() {
-        let word = match job.stage {
-            SimStage::Completed(conclusion) => conclusion,
-            SimStage::Waiting | SimStage::Queued | SimStage::InProgress => "open".into(),
-        };
-        *conclusions.entry(word).or_default() += 1;
-    }
-    writeln!(out, "\n{} runners: {}", deaths.items.len(), counts(&verdicts))?;
-    writeln!(out, "{} jobs: {}", github.jobs().len(), counts(&conclusions))
+    let deaths = deaths(store).await?;
+    let jobs = github.jobs();
+    table(&deaths, &jobs, out)?;
+    advice(&deaths, out)?;
+    webhooks(&github.attempts(hook), &jobs, out)?;
+    figures(&deaths, &jobs, github.calls().len(), took, out)
 }
 
-fn line(death: &ExitRecord, names: &BTreeMap<u64, String>) -> String {
+/// Reads every end there was, the first first.
+async fn deaths(store: &SqlStore) -> io::Result<Vec<ExitRecord>> {
+    let mut all = Vec::new();
+    let mut page = Page { limit: PAGE, cursor: None };
+    loop {
+        let read = store.deaths(&DeathQuery::default(), &page).await.map_err(io::Error::other)?;
+        all.extend(read.items);
+        page.cursor = read.next_cursor;
+        if page.cursor.is_none() {
+            all.reverse();
+            return Ok(all);
+        }
+    }
+}
+
+/// Prints a line for each runner, in columns as wide as they need to be.
+fn table(deaths: &[ExitRecord], jobs: &[SimJob], out: &mut impl Write) -> io::Result<()> {
+    let names: BTreeMap<u64, &str> =
+        jobs.iter().map(|job| (job.id, job.wish.name.as_str())).collect();
+    let mut lines = vec![["instance", "verdict", "fault", "exit", "job"].map(str::to_owned)];
+    lines.extend(deaths.iter().map(|death| cells(death, &names)));
+    let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
+    let (name, verdict, fault, exit) = (width(0), width(1), width(2), width(3));
+    for [a, b, c, d, job] in &lines {
+        writeln!(out, "{a:<name$}  {b:<verdict$}  {c:<fault$}  {d:<exit$}  {job}")?;
+    }
+    Ok(())
+}
+
+fn cells(death: &ExitRecord, names: &BTreeMap<u64, &str>) -> [String; 5] {
     let facts = death.exit.as_ref();
     let exit = match (facts.and_then(|it| it.code), facts.and_then(|it| it.signal)) {
         (Some(code), _) => code.to_string(),
         (None, Some(signal)) => format!("sig {signal}"),
         (None, None) => "-".into(),
     };
-    let job = death.job.as_ref().and_then(|job| names.get(&job.number)).map_or("-", String::as_str);
-    format!(
-        "{:<22} {:<18} {:<9} {:<6} {job}",
-        death.instance.as_str(),
+    let job = death.job.as_ref().and_then(|job| names.get(&job.number).copied());
+    [
+        death.instance.as_str().into(),
         death.verdict.class.to_string(),
         death.verdict.fault.to_string(),
-        exit
-    )
+        exit,
+        job.unwrap_or("-").into(),
+    ]
 }
 
-fn counts(counted: &BTreeMap<String, u32>) -> String {
+/// Prints what a person may do about the ends that were not clean, a line for each kind.
+fn advice(deaths: &[ExitRecord], out: &mut impl Write) -> io::Result<()> {
+    let sad = deaths.iter().filter(|death| death.verdict.class != VerdictClass::Clean);
+    let mut kinds: BTreeMap<(String, &str), u32> = BTreeMap::new();
+    for death in sad {
+        let kind = (death.verdict.class.to_string(), death.verdict.advice.as_str());
+        *kinds.entry(kind).or_default() += 1;
+    }
+    if !kinds.is_empty() {
+        writeln!(out, "\nwhat the verdicts advise:")?;
+    }
+    let width = kinds.keys().map(|(class, _)| class.len()).max().unwrap_or(0);
+    for ((class, advice), count) in &kinds {
+        writeln!(out, "{count:>4} × {class:<width$}  {advice}")?;
+    }
+    Ok(())
+}
+
+/// Prints what became of the webhooks, and of the job whose webhook was lost.
+fn webhooks(attempts: &[Attempt], jobs: &[SimJob], out: &mut impl Write) -> io::Result<()> {
+    let lost: Vec<&Attempt> = attempts.iter().filter(|it| it.status == LOST).collect();
+    write!(out, "\nwebhooks: {} sent, {} lost", attempts.len() - lost.len(), lost.len())?;
+    for attempt in lost.iter().filter(|it| it.action == "queued") {
+        let Some(job) = jobs.iter().find(|job| job.id == attempt.job) else { continue };
+        let fate = if job.starts > 0 { "was found by polling" } else { "was not found" };
+        write!(out, "; `{}` {fate}", job.wish.name)?;
+    }
+    writeln!(out)
+}
+
+fn figures(
+    deaths: &[ExitRecord],
+    jobs: &[SimJob],
+    calls: usize,
+    took: Duration,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let verdicts = count(deaths.iter().map(|death| death.verdict.class.to_string()));
+    let conclusions = count(jobs.iter().map(|job| match &job.stage {
+        SimStage::Completed(conclusion) => conclusion.clone(),
+        SimStage::Waiting | SimStage::Queued | SimStage::InProgress => "open".into(),
+    }));
+    let mut waits: Vec<f64> = jobs
+        .iter()
+        .filter_map(|job| Some(job.started_at?.duration_since(job.queued_at).as_secs_f64()))
+        .collect();
+    waits.sort_by(f64::total_cmp);
+    writeln!(out, "{} runners: {verdicts}", deaths.len())?;
+    writeln!(out, "{} jobs: {conclusions}", jobs.len())?;
+    let (half, last) = (waits.get(waits.len() / 2), waits.last());
+    if let (Some(half), Some(last)) = (half, last) {
+        writeln!(
+            out,
+            "{:.1} s in all; a job waited {half:.1} s for its runner (median), {last:.1} s at most; {calls} calls to GitHub",
+            took.as_secs_f64()
+        )?;
+    }
+    Ok(())
+}
+
+fn count(words: impl Iterator<Item = String>) -> String {
+    let mut counted: BTreeMap<String, u32> = BTreeMap::new();
+    for word in words {
+        *counted.entry(word).or_default() += 1;
+    }
     let each: Vec<String> = counted.iter().map(|(word, count)| format!("{count} {word}")).collect();
     each.join(", ")
 }

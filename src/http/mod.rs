@@ -3,7 +3,7 @@
 //! | route | who | what |
 //! |---|---|---|
 //! | `GET /healthz` | anyone | the process lives |
-//! | `GET /readyz` | anyone | it leads, its store answers, its configuration is in force |
+//! | `GET /readyz` | anyone | it leads and its store answers; says also whether the last edit is in force |
 //! | `POST /webhooks/{forge}` | a signature | durable in the inbox, then 202 |
 //!
 //! Handlers hold the seeing halves and the append-only inbox; nothing here can touch a machine or

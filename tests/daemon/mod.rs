@@ -1,3 +1,5 @@
 //! The whole program: its files, its commands, its servers.
 
 mod config_files;
+mod demo;
+mod service;

@@ -89,7 +89,7 @@ async fn a_hangup_reloads_at_once_and_an_edit_by_itself() {
     write(folder.path(), "a.toml", GOOD);
     let (sender, mut news) = mpsc::channel(1);
     let hangup = signal(SignalKind::hangup()).unwrap();
-    let watching = tokio::spawn(watch::run(watched(folder.path()), hangup, sender));
+    let watching = tokio::spawn(watch::run(watched(folder.path()), hangup, || {}, sender));
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP).unwrap();
     let config = news.recv().await.unwrap().unwrap();
     assert_eq!(config.reaper.tick.as_secs(), 60, "asked for, though nothing changed");
