@@ -156,7 +156,7 @@ impl Daemon {
         };
         let (office, registry) = (Office::default(), Arc::<Registry>::default());
         let status = Arc::<Status>::default();
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::begin());
         let doors = Doors::new(
             Arc::new(store.clone()),
             office.clone(),

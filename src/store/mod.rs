@@ -49,6 +49,7 @@ mod writer;
 pub use batch::{AuditEntry, Audited};
 pub use error::OpenError;
 pub use history::{DeathQuery, History, InstanceQuery, JobQuery, Page, Paged, Sequenced};
+pub(crate) use host::uptime;
 pub use lease::{Lease, Tenure};
 pub use place::Place;
 pub use seal::{AesSeal, SealError};
