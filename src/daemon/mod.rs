@@ -9,13 +9,19 @@
 //!
 //! The doors open before the lease is held: a standby takes webhooks too, durably, and the leader
 //! finds them in the inbox. A reload that changes pools alone is told to the fleet; one that changes
-//! forges or providers ends the fleet in the orderly way and starts it again with the new ones,
-//! which is safe because a restart touches no machine.
+//! forges or providers makes the new ones first, then ends the fleet in the orderly way and starts
+//! it again with them, which is safe because a restart touches no machine. What cannot be made
+//! changes nothing.
+//!
+//! At its start the daemon is strict: what it cannot have ends it, and somebody reads why. Later it
+//! outlasts what is away for a while, standing by.
 
 mod adapters;
 mod chores;
+mod edits;
 mod ground;
 mod reload;
+mod standby;
 mod status;
 mod system;
 mod tenure;
@@ -27,10 +33,11 @@ use std::time::Duration;
 
 use ostler_actors::fleet::{FleetEnd, ToFleet};
 use ostler_actors::mail::Office;
-use ostler_actors::ports::{Chance, Clock};
+use ostler_actors::model::{ForgeId, Scope};
+use ostler_actors::ports::{Chance, Clock, Records as _};
 use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 pub use status::{Shown, Stage, Status};
 pub use system::{on_system, stop_on_signal};
@@ -40,11 +47,15 @@ use crate::config::{Config, Loaded, Synchronous};
 use crate::http::{self, Doors};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::{github, providers, store};
+use adapters::Forges;
+use edits::chain;
 use ground::{SystemChance, SystemClock};
 use tenure::{Over, Tenure};
 
 /// How long the servers may take to finish what they answer.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// How long one who could not act stands back before he tries again.
+const STAND_BACK: Duration = Duration::from_secs(5);
 
 /// Tells why the daemon cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +122,9 @@ pub enum StartError {
     /// The lease.
     #[error("cannot take the lease")]
     Lease(#[source] ostler_actors::ports::StoreError),
+    /// The records.
+    #[error("cannot read the records")]
+    Records(#[source] ostler_actors::ports::StoreError),
 }
 
 /// Tells how the daemon ended.
@@ -125,6 +139,12 @@ pub enum Ended {
 /// A daemon whose doors are open.
 pub struct Daemon {
     config: Arc<Config>,
+    /// The forges of that configuration.
+    forges: Forges,
+    /// Where runners may be left of pools that are configured no more.
+    left: Vec<(ForgeId, Scope)>,
+    /// Whether nothing but the start was tried yet: then what fails ends the daemon.
+    starting: bool,
     store: SqlStore,
     seal: Arc<AesSeal>,
     clock: Arc<dyn Clock>,
@@ -157,6 +177,10 @@ impl Daemon {
         let (office, registry) = (Office::default(), Arc::<Registry>::default());
         let status = Arc::<Status>::default();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::begin());
+        let chance: Arc<dyn Chance> = Arc::new(SystemChance);
+        let forges = Forges::build(&config, &clock, &chance)?;
+        let live = store.live_instances(None).await.map_err(StartError::Records)?;
+        let left = reload::scopes_left(&live);
         let doors = Doors::new(
             Arc::new(store.clone()),
             office.clone(),
@@ -164,14 +188,18 @@ impl Daemon {
             Arc::clone(&status),
             Arc::clone(&clock),
         );
+        doors.open(&config, &forges.0, &left);
         let server = http::serve(&config.http, &doors)
             .map_err(|(address, source)| StartError::Listen { address, source })?;
         Ok(Self {
             config,
+            forges,
+            left,
+            starting: true,
             store,
             seal: Arc::new(seal),
             clock,
-            chance: Arc::new(SystemChance),
+            chance,
             office,
             registry,
             status,
@@ -209,18 +237,14 @@ impl Daemon {
         let mut ended = Ok(Ended::Asked);
         loop {
             self.status.enter(Stage::Standby);
-            let lease = tokio::select! {
-                lease = self.store.take_lease(self.config.store.lease) => lease,
-                () = stopped(&mut stop) => break,
-            };
-            let tenure = match lease.map_err(StartError::Lease) {
-                Ok(lease) => Tenure::new(lease, tokio::runtime::Handle::current()),
+            let tenure = match self.stand_by(&mut news, &mut stop).await {
+                Ok(Some(lease)) => Tenure::new(lease, tokio::runtime::Handle::current()),
+                Ok(None) => break,
                 Err(error) => {
                     ended = Err(error);
                     break;
                 }
             };
-            self.status.enter(Stage::Leading);
             match tenure.run(&mut self, &mut news, &mut stop).await {
                 Ok(Over::Lost) => error!("the lease is lost; standing by"),
                 Ok(Over::Asked) => break,
@@ -228,13 +252,23 @@ impl Daemon {
                     ended = Ok(Ended::Hopeless);
                     break;
                 }
-                Err(error) => {
+                Err(error) if self.starting => {
                     ended = Err(error);
                     break;
+                }
+                Err(error) => {
+                    warn!("cannot act now, standing by: {}", chain(&error));
+                    self.status.config(Some(chain(&error)));
+                    self.status.enter(Stage::Standby);
+                    tokio::select! {
+                        () = tokio::time::sleep(STAND_BACK) => {}
+                        () = stopped(&mut stop) => {}
+                    }
                 }
             }
         }
         self.status.enter(Stage::Stopping);
+        self.doors.shut();
         self.server.stop(LAST_ANSWERS).await;
         self.store.close().await;
         info!("stopped; no machine was touched");
