@@ -41,7 +41,7 @@ impl Daemon {
                 providers
             }
             Err(why) => {
-                self.turn_down(why);
+                self.turn_down(&why);
                 None
             }
         }
@@ -54,7 +54,7 @@ impl Daemon {
                 self.put_in_force(ready);
                 self.starting = false;
             }
-            Err(why) => self.turn_down(why),
+            Err(why) => self.turn_down(&why),
         }
     }
 
@@ -91,9 +91,10 @@ impl Daemon {
         let Ready { config, forges, live } = ready;
         // Pools that go now may make a last machine before they hear of it.
         let going = scopes_of(&self.config);
-        match live {
-            Some(live) => self.left = scopes_left(&live),
-            None => warn!("the store does not answer; who still has runners is not known anew"),
+        if let Some(live) = live {
+            self.left = scopes_left(&live);
+        } else {
+            warn!("the store does not answer; who still has runners is not known anew");
         }
         self.left.extend(going);
         (self.config, self.forges) = (config, forges);
@@ -102,7 +103,7 @@ impl Daemon {
         info!("the configuration is reloaded");
     }
 
-    fn turn_down(&self, why: String) {
+    fn turn_down(&self, why: &str) {
         error!("the configuration is not reloaded, nothing changed: {why}");
         self.status.config(Some(why.trim_start().to_owned()));
     }
@@ -121,3 +122,6 @@ pub(super) fn chain(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
     causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn one_look_after_an_hour_corrects_as_much_as_many() {
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         let anchor = START.moved(START.uptime + hour, at(3600 + 7200));
         assert_eq!(anchor.date, at(3660));
         let near = START.moved(START.uptime + hour, at(3600 + 5));

@@ -182,7 +182,7 @@ impl Daemon {
         let live = store.live_instances(None).await.map_err(StartError::Records)?;
         let left = reload::scopes_left(&live);
         let doors = Doors::new(
-            Arc::new(store.clone()),
+            &store,
             office.clone(),
             Arc::clone(&registry),
             Arc::clone(&status),

@@ -14,12 +14,14 @@ use crate::config::Config;
 use crate::daemon::Status;
 use crate::github::GitHub;
 use crate::github::webhook::Secrets;
+use crate::store::{SaveHealth, SqlStore};
 
 /// Holds what handlers may see, and the inbox. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub struct Doors {
     pub(super) inbox: Arc<dyn Inbox>,
     pub(super) records: Arc<dyn Records>,
+    pub(super) saves: SaveHealth,
     pub(super) fleet: Office<ToFleet>,
     pub(super) registry: Arc<Registry>,
     pub(super) status: Arc<Status>,
@@ -48,15 +50,16 @@ pub(super) struct Hook {
 
 impl Doors {
     /// Makes the doors; no forge may deliver yet.
-    pub fn new<S: Inbox + Records + 'static>(
-        store: Arc<S>,
+    pub fn new(
+        store: &SqlStore,
         fleet: Office<ToFleet>,
         registry: Arc<Registry>,
         status: Arc<Status>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (inbox, records) = (Arc::clone(&store) as _, store as _);
-        Self { inbox, records, fleet, registry, status, clock, hooks: Arc::default() }
+        let (inbox, records) = (Arc::new(store.clone()) as _, Arc::new(store.clone()) as _);
+        let saves = store.health();
+        Self { inbox, records, saves, fleet, registry, status, clock, hooks: Arc::default() }
     }
 
     /// Lets the forges of a configuration deliver: for its pools, and for `left`, where runners

@@ -99,3 +99,6 @@ fn bind(
     actix_web::rt::spawn(server);
     Ok((address, handle))
 }
+
+#[cfg(test)]
+mod tests;
