@@ -63,7 +63,7 @@ pub use forges::ForgeSettings;
 pub use http::{Http, Role, Tls, Token};
 pub use load::{Loaded, Outside, ServiceManager, inherited, load, load_draft, service_manager};
 pub use notify::Notify;
-pub use plan::{Change, plan};
+pub use plan::{Change, Tie, plan, refusals};
 pub use pools::{Ca, Pool, Proxy};
 pub use problems::{Problem, Problems, Report, Severity};
 pub use providers::{External, Kubernetes, Limits, Process, ProviderSettings};

@@ -30,6 +30,24 @@ const SHAPING: [&str; 15] = [
 const PLACE: [&str; 6] =
     ["api_url:", "kind:", "kubeconfig:", "context:", "namespace:", "work_dir:"];
 
+/// Ties a pool to the forge and the provider of machines it has left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// The pool; it may be gone from the configuration.
+    pub pool: String,
+    /// The forge its runners are registered at.
+    pub forge: String,
+    /// The provider that made its machines.
+    pub provider: String,
+}
+
+impl From<&Pool> for Tie {
+    fn from(pool: &Pool) -> Self {
+        let (forge, provider) = (pool.forge.clone(), pool.provider.clone());
+        Self { pool: pool.name.clone(), forge, provider }
+    }
+}
+
 /// Describes one effect of going from one configuration to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
@@ -85,9 +103,7 @@ pub fn plan(old: &Config, new: &Config) -> Vec<Change> {
     let mut changes = Vec::new();
     pools(old, new, &mut changes);
     let (before, after) = (old.redacted(), new.redacted());
-    for (kind, part) in [("forge", "forges"), ("provider", "providers")] {
-        named(kind, &before[part], &after[part], old, &mut changes);
-    }
+    adapters(&before, &after, &ties(old), &mut changes);
     for (part, effect) in [
         ("reaper", "takes effect at once"),
         ("requeue", "takes effect at once"),
@@ -107,6 +123,27 @@ pub fn plan(old: &Config, new: &Config) -> Vec<Change> {
         }
     }
     changes
+}
+
+/// Returns why a reload from `old` to `new` would be refused while machines are left; `live` says
+/// of which, beside those that the pools of `old` may have.
+pub fn refusals(old: &Config, new: &Config, live: &[Tie]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    let mut ties = ties(old);
+    ties.extend_from_slice(live);
+    adapters(&old.redacted(), &new.redacted(), &ties, &mut changes);
+    changes.retain(Change::is_refused);
+    changes
+}
+
+fn ties(config: &Config) -> Vec<Tie> {
+    config.pools.iter().map(Tie::from).collect()
+}
+
+fn adapters(before: &Value, after: &Value, ties: &[Tie], changes: &mut Vec<Change>) {
+    for (kind, part) in [("forge", "forges"), ("provider", "providers")] {
+        named(kind, &before[part], &after[part], ties, changes);
+    }
 }
 
 fn pools(old: &Config, new: &Config, changes: &mut Vec<Change>) {
@@ -158,7 +195,7 @@ fn changed(what: String, before: &Pool, after: &Pool) -> Option<Change> {
     Some(Change { kind: Kind::Changed, what, keys, effect })
 }
 
-fn named(kind: &str, before: &Value, after: &Value, old: &Config, changes: &mut Vec<Change>) {
+fn named(kind: &str, before: &Value, after: &Value, ties: &[Tie], changes: &mut Vec<Change>) {
     let empty = serde_json::Map::new();
     let (before, after) =
         (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
@@ -174,7 +211,7 @@ fn named(kind: &str, before: &Value, after: &Value, old: &Config, changes: &mut 
             continue;
         };
         let keys = differences(earlier, value);
-        let users = users(kind, name, old);
+        let users = users(kind, name, ties);
         let moves = keys.iter().any(|key| PLACE.iter().any(|place| key.starts_with(place)));
         if moves && !users.is_empty() {
             let effect = format!(
@@ -188,7 +225,7 @@ fn named(kind: &str, before: &Value, after: &Value, old: &Config, changes: &mut 
         }
     }
     for name in before.keys().filter(|name| !after.contains_key(*name)) {
-        let users = users(kind, name, old);
+        let users = users(kind, name, ties);
         let what = format!("{kind} {name}");
         changes.push(if users.is_empty() {
             Change {
@@ -208,11 +245,14 @@ fn named(kind: &str, before: &Value, after: &Value, old: &Config, changes: &mut 
 }
 
 /// Names the pools that use a forge or a provider.
-fn users(kind: &str, name: &str, config: &Config) -> String {
-    let uses =
-        |pool: &&Pool| if kind == "forge" { pool.forge == name } else { pool.provider == name };
-    let names: Vec<&str> =
-        config.pools.iter().filter(uses).map(|pool| pool.name.as_str()).collect();
+fn users(kind: &str, name: &str, ties: &[Tie]) -> String {
+    let uses = |tie: &&Tie| if kind == "forge" { tie.forge == name } else { tie.provider == name };
+    let mut names: Vec<&str> = Vec::new();
+    for tie in ties.iter().filter(uses) {
+        if !names.contains(&tie.pool.as_str()) {
+            names.push(&tie.pool);
+        }
+    }
     names.join(", ")
 }
 

@@ -1,4 +1,7 @@
 //! From the configuration to what acts: forges and providers by name.
+//!
+//! Making them asks nobody anything and clears nothing, so that a new set can be made while the
+//! fleet of the old one still acts: an edit that cannot be built must change nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,70 +14,82 @@ use crate::config::{self, Auth, Config, ForgeSettings, ProviderSettings};
 use crate::github::{Credential, GitHub, Settings};
 use crate::providers::process::{INHERITED, Limits, LocalProcess, ProcessSettings};
 
-/// Holds every adapter of a configuration.
-pub(super) struct Adapters {
-    /// The forges.
-    pub(super) forges: BTreeMap<ForgeId, GitHub>,
-    /// The providers.
-    pub(super) providers: BTreeMap<ProviderId, Arc<dyn Provider>>,
-}
+/// Holds the forges of a configuration. The doors of a standby need them too.
+#[derive(Clone)]
+pub(super) struct Forges(pub(super) BTreeMap<ForgeId, GitHub>);
 
-impl Adapters {
-    /// Makes them; they ask nobody anything yet.
+impl Forges {
+    /// Makes them.
     pub(super) fn build(
         config: &Config,
         clock: &Arc<dyn Clock>,
         chance: &Arc<dyn Chance>,
     ) -> Result<Self, StartError> {
-        let forges = make_forges(config, clock, chance)?;
-        let mut providers: BTreeMap<ProviderId, Arc<dyn Provider>> = BTreeMap::new();
-        for (name, provider) in &config.providers {
-            providers.insert(ProviderId::new(name.as_str()), make(name, provider)?);
+        let mut forges = BTreeMap::new();
+        for (name, forge) in &config.forges {
+            let id = ForgeId::new(name.as_str());
+            let settings = forge_settings(id.clone(), forge);
+            let github = GitHub::new(settings, Arc::clone(clock), Arc::clone(chance))
+                .map_err(|source| StartError::Forge { name: name.clone(), source })?;
+            forges.insert(id, github);
         }
-        Ok(Self { forges, providers })
+        Ok(Self(forges))
     }
 
-    /// Returns the doing halves of the forges.
-    pub(super) fn doing_forges(&self) -> BTreeMap<ForgeId, Arc<dyn Forge>> {
-        self.forges.iter().map(|(id, it)| (id.clone(), Arc::new(it.clone()) as _)).collect()
+    /// Returns the doing halves.
+    pub(super) fn doing(&self) -> BTreeMap<ForgeId, Arc<dyn Forge>> {
+        self.0.iter().map(|(id, it)| (id.clone(), Arc::new(it.clone()) as _)).collect()
     }
 
-    /// Returns the seeing halves of the forges.
+    /// Returns the seeing halves.
     pub(super) fn rosters(&self) -> BTreeMap<ForgeId, Arc<dyn Roster>> {
-        self.forges.iter().map(|(id, it)| (id.clone(), Arc::new(it.clone()) as _)).collect()
-    }
-
-    /// Returns the seeing halves of the providers.
-    pub(super) fn inventories(&self) -> BTreeMap<ProviderId, Arc<dyn Inventory>> {
-        self.providers.iter().map(|(id, it)| (id.clone(), Arc::clone(it) as _)).collect()
+        self.0.iter().map(|(id, it)| (id.clone(), Arc::new(it.clone()) as _)).collect()
     }
 }
 
-/// Makes the forges alone, for a daemon that does not act but takes deliveries.
-pub(super) fn make_forges(
-    config: &Config,
-    clock: &Arc<dyn Clock>,
-    chance: &Arc<dyn Chance>,
-) -> Result<BTreeMap<ForgeId, GitHub>, StartError> {
-    let mut forges = BTreeMap::new();
-    for (name, forge) in &config.forges {
-        let id = ForgeId::new(name.as_str());
-        let settings = forge_settings(id.clone(), forge);
-        let github = GitHub::new(settings, Arc::clone(clock), Arc::clone(chance))
-            .map_err(|source| StartError::Forge { name: name.clone(), source })?;
-        forges.insert(id, github);
-    }
-    Ok(forges)
+/// Holds the providers of a configuration. Only the leader makes them.
+pub(super) struct Providers {
+    /// All of them.
+    all: BTreeMap<ProviderId, Arc<dyn Provider>>,
+    /// Those of processes, once more.
+    processes: Vec<LocalProcess>,
 }
 
-fn make(name: &str, provider: &ProviderSettings) -> Result<Arc<dyn Provider>, StartError> {
-    match provider {
-        ProviderSettings::Process(process) => LocalProcess::open(process_settings(process))
-            .map(|it| Arc::new(it) as Arc<dyn Provider>)
-            .map_err(|source| StartError::Process { name: name.into(), source }),
-        ProviderSettings::Kubernetes(_) | ProviderSettings::External(_) => {
-            Err(StartError::NotYet { name: name.into(), kind: provider.kind() })
+impl Providers {
+    /// Makes them.
+    pub(super) fn build(config: &Config) -> Result<Self, StartError> {
+        let mut providers = Self { all: BTreeMap::new(), processes: Vec::new() };
+        for (name, provider) in &config.providers {
+            match provider {
+                ProviderSettings::Process(process) => {
+                    let process = LocalProcess::open_beside(process_settings(process))
+                        .map_err(|source| StartError::Process { name: name.clone(), source })?;
+                    providers.processes.push(process.clone());
+                    providers.all.insert(ProviderId::new(name.as_str()), Arc::new(process));
+                }
+                ProviderSettings::Kubernetes(_) | ProviderSettings::External(_) => {
+                    return Err(StartError::NotYet { name: name.clone(), kind: provider.kind() });
+                }
+            }
         }
+        Ok(providers)
+    }
+
+    /// Clears what an ended fleet left half done; the next one has not begun.
+    pub(super) fn clear_leftovers(&self) {
+        for process in &self.processes {
+            process.clear_leftovers();
+        }
+    }
+
+    /// Returns the doing halves.
+    pub(super) fn doing(&self) -> BTreeMap<ProviderId, Arc<dyn Provider>> {
+        self.all.clone()
+    }
+
+    /// Returns the seeing halves.
+    pub(super) fn inventories(&self) -> BTreeMap<ProviderId, Arc<dyn Inventory>> {
+        self.all.iter().map(|(id, it)| (id.clone(), Arc::clone(it) as _)).collect()
     }
 }
 

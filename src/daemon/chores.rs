@@ -10,7 +10,6 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use super::Daemon;
-use super::adapters::Adapters;
 use crate::github::{GitHub, Hook};
 use crate::store::{History as _, SqlStore};
 
@@ -25,10 +24,10 @@ const AT_ONCE: u32 = 500;
 pub(super) struct Chores(Vec<JoinHandle<()>>);
 
 impl Chores {
-    pub(super) fn begin(daemon: &Daemon, adapters: &Adapters) -> Self {
+    pub(super) fn begin(daemon: &Daemon) -> Self {
         let (store, clock) = (daemon.store.clone(), Arc::clone(&daemon.clock));
         let mut chores = vec![tokio::spawn(prune(store, clock, daemon.config.store.retention))];
-        for (id, forge) in &adapters.forges {
+        for (id, forge) in &daemon.forges.0 {
             let sweep = find_lost_deliveries(daemon.store.clone(), id.clone(), forge.clone());
             chores.push(tokio::spawn(sweep));
         }

@@ -9,30 +9,36 @@
 //!
 //! The doors open before the lease is held: a standby takes webhooks too, durably, and the leader
 //! finds them in the inbox. A reload that changes pools alone is told to the fleet; one that changes
-//! forges or providers ends the fleet in the orderly way and starts it again with the new ones,
-//! which is safe because a restart touches no machine.
+//! forges or providers makes the new ones first, then ends the fleet in the orderly way and starts
+//! it again with them, which is safe because a restart touches no machine. What cannot be made
+//! changes nothing.
+//!
+//! At its start the daemon is strict: what it cannot have ends it, and somebody reads why. Later it
+//! outlasts what is away for a while, standing by.
 
 mod adapters;
 mod chores;
+mod edits;
 mod ground;
 mod reload;
 mod service;
+mod standby;
 mod status;
 mod system;
 mod tenure;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_actors::fleet::{FleetEnd, ToFleet};
 use ostler_actors::mail::Office;
-use ostler_actors::ports::{Chance, Clock};
+use ostler_actors::model::{ForgeId, Scope};
+use ostler_actors::ports::{Chance, Clock, Records as _};
 use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 pub use service::Service;
 pub use status::{Shown, Stage, Status};
@@ -41,14 +47,17 @@ pub use system::{on_system, stop_on_signal};
 use crate::config::watch::News;
 use crate::config::{Config, Loaded, Synchronous};
 use crate::http::{self, Doors};
-use crate::store::{AesSeal, Durability, Lease, Options, SealError, SqlStore};
+use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::{github, providers, store};
+use adapters::Forges;
+use edits::chain;
 use ground::{SystemChance, SystemClock};
-use reload::{Edit, edit};
 use tenure::{Over, Tenure};
 
 /// How long the servers may take to finish what they answer.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
+/// How long one who could not act stands back before he tries again.
+const STAND_BACK: Duration = Duration::from_secs(5);
 
 /// Tells why the daemon cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +124,9 @@ pub enum StartError {
     /// The lease.
     #[error("cannot take the lease")]
     Lease(#[source] ostler_actors::ports::StoreError),
+    /// The records.
+    #[error("cannot read the records")]
+    Records(#[source] ostler_actors::ports::StoreError),
 }
 
 /// Tells how the daemon ended.
@@ -129,6 +141,12 @@ pub enum Ended {
 /// A daemon whose doors are open.
 pub struct Daemon {
     config: Arc<Config>,
+    /// The forges of that configuration.
+    forges: Forges,
+    /// Where runners may be left of pools that are configured no more.
+    left: Vec<(ForgeId, Scope)>,
+    /// Whether nothing but the start was tried yet: then what fails ends the daemon.
+    starting: bool,
     store: SqlStore,
     seal: Arc<AesSeal>,
     clock: Arc<dyn Clock>,
@@ -161,22 +179,30 @@ impl Daemon {
         };
         let (office, registry) = (Office::default(), Arc::<Registry>::default());
         let status = Arc::<Status>::default();
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::begin());
+        let chance: Arc<dyn Chance> = Arc::new(SystemChance);
+        let forges = Forges::build(&config, &clock, &chance)?;
+        let live = store.live_instances(None).await.map_err(StartError::Records)?;
+        let left = reload::scopes_left(&live);
         let doors = Doors::new(
-            Arc::new(store.clone()),
+            &store,
             office.clone(),
             Arc::clone(&registry),
             Arc::clone(&status),
             Arc::clone(&clock),
         );
+        doors.open(&config, &forges.0, &left);
         let server = http::serve(&config.http, &doors)
             .map_err(|(address, source)| StartError::Listen { address, source })?;
         Ok(Self {
             config,
+            forges,
+            left,
+            starting: true,
             store,
             seal: Arc::new(seal),
             clock,
-            chance: Arc::new(SystemChance),
+            chance,
             office,
             registry,
             status,
@@ -220,6 +246,7 @@ impl Daemon {
         ));
         let mut ended = Ok(Ended::Asked);
         loop {
+            self.status.enter(Stage::Standby);
             let tenure = match self.stand_by(&mut news, &mut stop).await {
                 Ok(Some(lease)) => Tenure::new(lease, tokio::runtime::Handle::current()),
                 Ok(None) => break,
@@ -228,7 +255,6 @@ impl Daemon {
                     break;
                 }
             };
-            self.status.enter(Stage::Leading);
             match tenure.run(&mut self, &mut news, &mut stop).await {
                 Ok(Over::Lost) => error!("the lease is lost; standing by"),
                 Ok(Over::Asked) => break,
@@ -236,76 +262,29 @@ impl Daemon {
                     ended = Ok(Ended::Hopeless);
                     break;
                 }
-                Err(error) => {
+                Err(error) if self.starting => {
                     ended = Err(error);
                     break;
+                }
+                Err(error) => {
+                    warn!("cannot act now, standing by: {}", chain(&error));
+                    self.status.config(Some(chain(&error)));
+                    self.status.enter(Stage::Standby);
+                    tokio::select! {
+                        () = tokio::time::sleep(STAND_BACK) => {}
+                        () = stopped(&mut stop) => {}
+                    }
                 }
             }
         }
         self.status.enter(Stage::Stopping);
         // It ends by itself, once it has told that we stop.
         drop(informing.await);
+        self.doors.shut();
         self.server.stop(LAST_ANSWERS).await;
         self.store.close().await;
         info!("stopped; no machine was touched");
         ended
-    }
-
-    /// Takes deliveries until the lease is ours; returns nothing when the daemon shall stop.
-    async fn stand_by(
-        &mut self,
-        news: &mut mpsc::Receiver<News>,
-        stop: &mut watch::Receiver<bool>,
-    ) -> Result<Option<Lease>, StartError> {
-        self.let_forges_deliver()?;
-        self.status.enter(Stage::Standby);
-        let (store, period) = (self.store.clone(), self.config.store.lease);
-        let mut lease = pin!(store.take_lease(period));
-        loop {
-            tokio::select! {
-                lease = &mut lease => return lease.map(Some).map_err(StartError::Lease),
-                () = stopped(stop) => return Ok(None),
-                Some(news) = news.recv() => {
-                    if let Edit::Adapters | Edit::Pools = self.take_news(news) {
-                        self.let_forges_deliver()?;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Opens the doors to what the forges of the configuration send.
-    fn let_forges_deliver(&self) -> Result<(), StartError> {
-        let forges = adapters::make_forges(&self.config, &self.clock, &self.chance)?;
-        self.doors.open(&self.config, &forges);
-        Ok(())
-    }
-
-    /// Puts an edit of the configuration in force, or says why not.
-    fn take_news(&mut self, news: News) -> Edit {
-        let edit = match news {
-            Err(problems) => {
-                error!("the configuration is not reloaded, nothing changed:\n{problems}");
-                self.status.config(Some(problems.to_string()));
-                Edit::Nothing
-            }
-            Ok(config) => self.weigh(config),
-        };
-        self.service.ready();
-        edit
-    }
-
-    fn weigh(&mut self, config: Arc<Config>) -> Edit {
-        let edit = edit(&self.config, &config);
-        if let Edit::Refused(why) = &edit {
-            error!("the configuration is not reloaded, nothing changed: {why}");
-            self.status.config(Some(why.clone()));
-            return edit;
-        }
-        info!("the configuration is reloaded");
-        self.status.config(None);
-        self.config = config;
-        edit
     }
 }
 

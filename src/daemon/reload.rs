@@ -1,6 +1,8 @@
-//! What an edit of the configuration means for a running daemon; a plain decision.
+//! What an edit of the configuration means for a running daemon; plain decisions.
 
-use crate::config::Config;
+use ostler_actors::model::{ForgeId, Instance, Scope};
+
+use crate::config::{Config, Tie, refusals};
 
 /// Tells what an edit asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,18 +17,19 @@ pub(super) enum Edit {
     Refused(String),
 }
 
-/// Decides what an edit asks for.
-pub(super) fn edit(old: &Config, new: &Config) -> Edit {
+/// Decides what an edit asks for. `live` ties the machines that are left, whether their pools
+/// are still configured or not; nothing if the records could not be read.
+pub(super) fn edit(old: &Config, new: &Config, live: Option<&[Tie]>) -> Edit {
     if old.store != new.store || old.daemon.state_dir != new.daemon.state_dir {
         return Edit::Refused("`[store]` and `daemon.state_dir` take a restart".into());
     }
     if old.http != new.http {
         return Edit::Refused("`[http]` takes a restart".into());
     }
-    if let Some(why) = still_used(old, new) {
+    let adapters = old.forges != new.forges || old.providers != new.providers;
+    if adapters && let Some(why) = refused(old, new, live) {
         return Edit::Refused(why);
     }
-    let adapters = old.forges != new.forges || old.providers != new.providers;
     if adapters || old.reaper != new.reaper || old.requeue != new.requeue {
         Edit::Adapters
     } else if old.pools == new.pools {
@@ -36,18 +39,54 @@ pub(super) fn edit(old: &Config, new: &Config) -> Edit {
     }
 }
 
-/// Returns why a forge or provider may not go yet: machines of its pools still have to.
-fn still_used(old: &Config, new: &Config) -> Option<String> {
-    let gone = |kind: &str, name: &str| {
-        let pool = old.pools.iter().find(|pool| pool.forge == name || pool.provider == name)?;
-        Some(format!(
-            "{kind} `{name}` is still used by pool `{}`: remove the pool first, and `{name}` when it has drained",
-            pool.name
-        ))
+/// Returns why forges and providers may not go or move yet: machines are left there.
+fn refused(old: &Config, new: &Config, live: Option<&[Tie]>) -> Option<String> {
+    let Some(live) = live else {
+        let why = "the store does not answer, so nobody knows which forges and providers still \
+                   have machines; reload (SIGHUP) when it does";
+        return Some(why.into());
     };
-    let forge = old.forges.keys().find(|name| !new.forges.contains_key(*name));
-    let provider = old.providers.keys().find(|name| !new.providers.contains_key(*name));
-    forge
-        .and_then(|name| gone("forge", name))
-        .or_else(|| provider.and_then(|name| gone("provider", name)))
+    let refusals = refusals(old, new, live);
+    let told: Vec<String> =
+        refusals.iter().map(|change| format!("{}: {}", change.what, change.effect)).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
+
+/// Returns what ties the machines that are left to forges and providers, each tie once.
+pub(super) fn ties(live: &[Instance]) -> Vec<Tie> {
+    let mut ties = Vec::new();
+    for row in live {
+        let tie = Tie {
+            pool: row.pool.to_string(),
+            forge: row.forge.to_string(),
+            provider: row.provider.to_string(),
+        };
+        if !ties.contains(&tie) {
+            ties.push(tie);
+        }
+    }
+    ties
+}
+
+/// Returns where jobs must still be heard of though no pool may be configured for it: their
+/// runners are left.
+pub(super) fn scopes_left(live: &[Instance]) -> Vec<(ForgeId, Scope)> {
+    let mut left = Vec::new();
+    for row in live {
+        let place = (row.forge.clone(), row.scope.clone());
+        if !left.contains(&place) {
+            left.push(place);
+        }
+    }
+    left
+}
+
+/// Returns the places of the pools of a configuration.
+pub(super) fn scopes_of(config: &Config) -> Vec<(ForgeId, Scope)> {
+    let place =
+        |pool: &crate::config::Pool| (ForgeId::new(pool.forge.as_str()), pool.scope.clone());
+    config.pools.iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests;

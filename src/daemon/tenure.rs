@@ -12,16 +12,17 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use super::adapters::Adapters;
+use super::adapters::Providers;
 use super::chores::Chores;
 use super::ground::LeasedSpawner;
-use super::reload::Edit;
 use super::{Daemon, Stage, StartError, stopped};
 use crate::config::watch::News;
 use crate::store::{Lease, Tenure as Standing};
 
 /// How long an orderly end may take before it is cut short.
 const ORDERLY: Duration = Duration::from_secs(20);
+/// How long a fleet whose lease is lost may take to end: it may not act any more.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How often schedules are looked at.
 const SCHEDULES: Duration = Duration::from_secs(30);
 
@@ -40,8 +41,8 @@ pub(super) enum Over {
 enum Turn {
     /// It ended.
     Ended(FleetEnd),
-    /// It must be started again with other adapters.
-    Rebuild,
+    /// It must be started again with other forges, with these providers.
+    Rebuild(Providers),
     /// The daemon stops.
     Stop,
     /// The lease is lost.
@@ -68,19 +69,29 @@ impl Tenure {
         news: &mut mpsc::Receiver<News>,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<Over, StartError> {
+        let mut providers = match Providers::build(&daemon.config) {
+            Ok(providers) => providers,
+            Err(error) => {
+                self.give_back().await;
+                return Err(error);
+            }
+        };
+        daemon.starting = false;
+        daemon.status.enter(Stage::Leading);
+        daemon.open_doors().await;
         loop {
-            let adapters = Adapters::build(&daemon.config, &daemon.clock, &daemon.chance)?;
-            daemon.doors.open(&daemon.config, &adapters.forges);
+            providers.clear_leftovers();
             let pools = daemon.config.pool_specs(daemon.clock.now());
-            let chores = Chores::begin(daemon, &adapters);
-            let mut fleet = self.start_fleet(daemon, &adapters, pools.clone());
+            let chores = Chores::begin(daemon);
+            let mut fleet = self.start_fleet(daemon, &providers, pools.clone());
             let turn = self.watch_over(daemon, news, stop, &mut fleet, pools).await;
             drop(chores);
             match turn {
                 Turn::Ended(end) => return Ok(end.into()),
-                Turn::Rebuild => {
+                Turn::Rebuild(next) => {
                     info!("starting the fleet again with other forges or providers");
                     end_orderly(daemon, fleet).await;
+                    providers = next;
                 }
                 Turn::Stop => {
                     daemon.status.enter(Stage::Stopping);
@@ -91,7 +102,7 @@ impl Tenure {
                 }
                 Turn::Lost => {
                     let _: Result<(), _> = daemon.office.tell(ToFleet::Fenced);
-                    drop(fleet.await);
+                    end_soon(fleet, stop).await;
                     return Ok(Over::Lost);
                 }
             }
@@ -101,7 +112,7 @@ impl Tenure {
     fn start_fleet(
         &self,
         daemon: &Daemon,
-        adapters: &Adapters,
+        providers: &Providers,
         pools: Vec<PoolSpec>,
     ) -> JoinHandle<FleetEnd> {
         let store = Arc::new(daemon.store.clone());
@@ -117,15 +128,15 @@ impl Tenure {
         let ports = fleet::Ports {
             base,
             instances: instance::Kit::new(
-                adapters.providers.clone(),
-                adapters.doing_forges(),
+                providers.doing(),
+                daemon.forges.doing(),
                 Arc::clone(&store) as _,
                 Arc::clone(&daemon.seal) as _,
             ),
             jobs: jobs::Kit::new(Arc::clone(&store) as _),
             pools: fleet::Kit::new(store as _),
-            inventories: adapters.inventories(),
-            rosters: adapters.rosters(),
+            inventories: providers.inventories(),
+            rosters: daemon.forges.rosters(),
             settings: daemon.config.settings(),
         };
         actix_rt::spawn(fleet::keep(ports, pools, daemon.office.clone()))
@@ -150,8 +161,8 @@ impl Tenure {
                     return Turn::Lost;
                 }
                 Some(news) = news.recv() => {
-                    if let Edit::Adapters = daemon.take_news(news) {
-                        return Turn::Rebuild;
+                    if let Some(providers) = daemon.take_news_leading(news).await {
+                        return Turn::Rebuild(providers);
                     }
                 }
                 _ = schedules.tick() => {}
@@ -176,6 +187,17 @@ impl Tenure {
     }
 }
 
+/// Ends a fleet that may not act any more; one that does not hear is cut short, and so is one
+/// that the daemon would have to wait for when it shall stop.
+async fn end_soon<T>(mut fleet: JoinHandle<T>, stop: &mut watch::Receiver<bool>) {
+    tokio::select! {
+        _ = &mut fleet => return,
+        () = stopped(stop) => {}
+        () = tokio::time::sleep(LAST_WORDS) => warn!("the fleet did not end by itself and is cut short"),
+    }
+    fleet.abort();
+}
+
 /// Ends a fleet: calls under way may finish, no machine is touched.
 async fn end_orderly(daemon: &Daemon, mut fleet: JoinHandle<FleetEnd>) {
     let asked = daemon.office.ask(ToFleet::Shutdown, ORDERLY).await;
@@ -184,5 +206,35 @@ async fn end_orderly(daemon: &Daemon, mut fleet: JoinHandle<FleetEnd>) {
     }
     if tokio::time::timeout(ORDERLY, &mut fleet).await.is_err() {
         fleet.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_fleet_that_does_not_hear_of_its_lost_lease_is_cut_short() {
+        let (_say, mut stop) = watch::channel(false);
+        let deaf = tokio::spawn(pending::<()>());
+        let ended = deaf.abort_handle();
+        let began = Instant::now();
+        end_soon(deaf, &mut stop).await;
+        assert_eq!(began.elapsed(), LAST_WORDS);
+        tokio::task::yield_now().await;
+        assert!(ended.is_finished());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_daemon_that_shall_stop_does_not_wait_for_a_fenced_fleet() {
+        let (say, mut stop) = watch::channel(false);
+        say.send_replace(true);
+        let began = Instant::now();
+        end_soon(tokio::spawn(pending::<()>()), &mut stop).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
     }
 }

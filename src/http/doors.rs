@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::ArcSwapOption;
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::mail::Office;
 use ostler_actors::model::{ForgeId, Scope};
@@ -14,17 +14,30 @@ use crate::config::Config;
 use crate::daemon::Status;
 use crate::github::GitHub;
 use crate::github::webhook::Secrets;
+use crate::store::{SaveHealth, SqlStore};
 
 /// Holds what handlers may see, and the inbox. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub struct Doors {
     pub(super) inbox: Arc<dyn Inbox>,
     pub(super) records: Arc<dyn Records>,
+    pub(super) saves: SaveHealth,
     pub(super) fleet: Office<ToFleet>,
     pub(super) registry: Arc<Registry>,
     pub(super) status: Arc<Status>,
     pub(super) clock: Arc<dyn Clock>,
-    hooks: Arc<ArcSwap<BTreeMap<String, Arc<Hook>>>>,
+    /// Who may deliver; nothing while nobody may.
+    hooks: Arc<ArcSwapOption<BTreeMap<String, Arc<Hook>>>>,
+}
+
+/// Tells who stands at the door.
+pub(super) enum Visitor {
+    /// A forge of ours.
+    Known(Arc<Hook>),
+    /// No forge of ours.
+    Stranger,
+    /// Whoever it is: nothing is taken now.
+    Shut,
 }
 
 /// What is known about the sender of webhooks.
@@ -37,19 +50,26 @@ pub(super) struct Hook {
 
 impl Doors {
     /// Makes the doors; no forge may deliver yet.
-    pub fn new<S: Inbox + Records + 'static>(
-        store: Arc<S>,
+    pub fn new(
+        store: &SqlStore,
         fleet: Office<ToFleet>,
         registry: Arc<Registry>,
         status: Arc<Status>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (inbox, records) = (Arc::clone(&store) as _, store as _);
-        Self { inbox, records, fleet, registry, status, clock, hooks: Arc::default() }
+        let (inbox, records) = (Arc::new(store.clone()) as _, Arc::new(store.clone()) as _);
+        let saves = store.health();
+        Self { inbox, records, saves, fleet, registry, status, clock, hooks: Arc::default() }
     }
 
-    /// Lets the forges of a configuration deliver.
-    pub fn open(&self, config: &Config, forges: &BTreeMap<ForgeId, GitHub>) {
+    /// Lets the forges of a configuration deliver: for its pools, and for `left`, where runners
+    /// of pools are left that are configured no more.
+    pub fn open(
+        &self,
+        config: &Config,
+        forges: &BTreeMap<ForgeId, GitHub>,
+        left: &[(ForgeId, Scope)],
+    ) {
         let hook = |(id, github): (&ForgeId, &GitHub)| {
             let secrets: Vec<_> = config
                 .forges
@@ -57,23 +77,29 @@ impl Doors {
                 .map(|forge| forge.webhook_secrets.iter().map(|it| it.text().clone()).collect())
                 .unwrap_or_default();
             let pools = config.pools.iter().filter(|pool| pool.forge == id.as_str());
+            let left = left.iter().filter(|(forge, _)| forge == id).map(|(_, scope)| scope);
             let hook = Hook {
                 forge: id.clone(),
                 secrets: Secrets::new(&secrets),
-                scopes: pools.map(|pool| pool.scope.clone()).collect(),
+                scopes: pools.map(|pool| &pool.scope).chain(left).cloned().collect(),
                 github: github.clone(),
             };
             (id.as_str().to_owned(), Arc::new(hook))
         };
-        self.hooks.store(Arc::new(forges.iter().map(hook).collect()));
+        self.hooks.store(Some(Arc::new(forges.iter().map(hook).collect())));
     }
 
     /// Takes no deliveries any more: the sender keeps them and is asked later.
     pub fn shut(&self) {
-        self.hooks.store(Arc::default());
+        self.hooks.store(None);
     }
 
-    pub(super) fn hook(&self, forge: &str) -> Option<Arc<Hook>> {
-        self.hooks.load().get(forge).map(Arc::clone)
+    pub(super) fn visitor(&self, forge: &str) -> Visitor {
+        match &*self.hooks.load() {
+            None => Visitor::Shut,
+            Some(hooks) => {
+                hooks.get(forge).map_or(Visitor::Stranger, |hook| Visitor::Known(Arc::clone(hook)))
+            }
+        }
     }
 }

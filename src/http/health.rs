@@ -16,7 +16,7 @@ pub(super) async fn alive() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain").body("ok\n")
 }
 
-/// Says whether it leads and its store answers; the details are for people.
+/// Says whether it leads, its store answers and takes saves; the details are for people.
 pub(super) async fn ready(doors: web::Data<Doors>) -> HttpResponse {
     let shown = doors.status.shown();
     let read = tokio::time::timeout(PATIENCE, doors.records.controller()).await;
@@ -25,12 +25,15 @@ pub(super) async fn ready(doors: web::Data<Doors>) -> HttpResponse {
         Ok(Err(why)) => Some(why.to_string()),
         Err(_) => Some(format!("the store did not answer in {} s", PATIENCE.as_secs())),
     };
-    let ready = shown.stage == Stage::Leading && store.is_none();
+    let failing = doors.saves.failing();
+    let ready = shown.stage == Stage::Leading && store.is_none() && failing.is_none();
+    let saves = failing.map(|(time, why)| format!("failing for {} s: {why}", time.as_secs()));
     let foreign = doors.registry.foreign();
     let body = json!({
         "ready": ready,
         "stage": shown.stage,
         "store": store.unwrap_or_else(|| "ok".into()),
+        "saves": saves.unwrap_or_else(|| "ok".into()),
         "config": shown.config_problem.unwrap_or_else(|| "ok".into()),
         "foreign_machines": foreign.keys().map(ToString::to_string).collect::<Vec<_>>(),
         "violations": doors.registry.violations(),

@@ -3,7 +3,7 @@
 //! | route | who | what |
 //! |---|---|---|
 //! | `GET /healthz` | anyone | the process lives |
-//! | `GET /readyz` | anyone | it leads and its store answers; says also whether the last edit is in force |
+//! | `GET /readyz` | anyone | it leads, its store answers and takes saves; what is wrong with its configuration |
 //! | `POST /webhooks/{forge}` | a signature | durable in the inbox, then 202 |
 //!
 //! Handlers hold the seeing halves and the append-only inbox; nothing here can touch a machine or
@@ -72,11 +72,7 @@ pub fn serve(config: &Http, doors: &Doors) -> Result<Server, (SocketAddr, io::Er
 
 /// What the outside may reach.
 fn public(app: &mut web::ServiceConfig) {
-    app.service(
-        web::resource("/webhooks/{forge}")
-            .app_data(web::PayloadConfig::new(webhook::LARGEST))
-            .route(web::post().to(webhook::deliver)),
-    );
+    app.service(web::resource("/webhooks/{forge}").route(web::post().to(webhook::deliver)));
 }
 
 fn bind(
@@ -103,3 +99,6 @@ fn bind(
     actix_web::rt::spawn(server);
     Ok((address, handle))
 }
+
+#[cfg(test)]
+mod tests;

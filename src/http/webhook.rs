@@ -1,5 +1,11 @@
 //! Takes what a forge delivers: verified on the bytes as they came, durable, then 202.
+//!
+//! Who it is and what the head says come first: nobody is given room for a body who does not name
+//! a forge of ours, signs nothing, or announces more than a forge sends.
 
+use std::time::Duration;
+
+use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::{HttpRequest, HttpResponse, web};
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::model::JobNotice;
@@ -7,20 +13,38 @@ use ostler_actors::ports::Acceptance;
 use tracing::{debug, warn};
 
 use super::Doors;
+use super::doors::Visitor;
 use super::problem::problem;
-use crate::github::webhook::{self, News, Refusal, Request};
+use crate::github::webhook::{self, LARGEST, News, Refusal, Request};
 
-pub(super) use crate::github::webhook::LARGEST;
+/// How long a body may take; GitHub itself gives up after ten seconds.
+const SLOW_BODY: Duration = Duration::from_secs(10);
 
 /// Takes one delivery.
 pub(super) async fn deliver(
     doors: web::Data<Doors>,
     forge: web::Path<String>,
     request: HttpRequest,
-    body: web::Bytes,
+    payload: web::Payload,
 ) -> HttpResponse {
-    let Some(hook) = doors.hook(&forge) else {
-        return problem(404, "no forge of that name takes deliveries here now");
+    let hook = match doors.visitor(&forge) {
+        Visitor::Known(hook) => hook,
+        Visitor::Stranger => {
+            return problem(404, "no forge of that name is configured; compare the hook's address");
+        }
+        Visitor::Shut => {
+            return problem(
+                503,
+                "this daemon is stopping; the delivery was not taken, send it again",
+            );
+        }
+    };
+    if let Some(refusal) = at_first_sight(&request) {
+        return refuse(&refusal);
+    }
+    let body = match read(payload, SLOW_BODY).await {
+        Ok(body) => body,
+        Err(answer) => return answer,
     };
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
     let delivery = Request {
@@ -40,6 +64,26 @@ pub(super) async fn deliver(
             HttpResponse::Accepted().finish()
         }
         Err(refusal) => refuse(&refusal),
+    }
+}
+
+/// Returns why a delivery is refused for its head alone.
+fn at_first_sight(request: &HttpRequest) -> Option<Refusal> {
+    let headers = request.headers();
+    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    if announced.is_some_and(|text| text.parse().is_ok_and(|length: u64| length > LARGEST as u64)) {
+        return Some(Refusal::TooLarge);
+    }
+    (!headers.contains_key("X-Hub-Signature-256")).then_some(Refusal::Unsigned)
+}
+
+/// Reads a body that is neither too large nor too slow.
+async fn read(payload: web::Payload, patience: Duration) -> Result<web::Bytes, HttpResponse> {
+    match tokio::time::timeout(patience, payload.to_bytes_limited(LARGEST)).await {
+        Ok(Ok(Ok(body))) => Ok(body),
+        Ok(Ok(Err(why))) => Err(problem(400, &format!("the body broke off: {why}"))),
+        Ok(Err(_)) => Err(refuse(&Refusal::TooLarge)),
+        Err(_) => Err(problem(408, "the body took too long; the delivery was not taken")),
     }
 }
 

@@ -44,7 +44,7 @@ impl Process {
 }
 
 /// Returns the time since the host came up, time asleep included.
-pub(super) fn uptime() -> Duration {
+pub(crate) fn uptime() -> Duration {
     Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or(Duration::ZERO)
 }
 

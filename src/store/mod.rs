@@ -31,6 +31,7 @@
 pub mod backup;
 mod batch;
 mod error;
+mod health;
 mod history;
 mod host;
 mod lease;
@@ -48,7 +49,9 @@ mod writer;
 
 pub use batch::{AuditEntry, Audited};
 pub use error::OpenError;
+pub use health::SaveHealth;
 pub use history::{DeathQuery, History, InstanceQuery, JobQuery, Page, Paged, Sequenced};
+pub(crate) use host::uptime;
 pub use lease::{Lease, Tenure};
 pub use place::Place;
 pub use seal::{AesSeal, SealError};
@@ -113,6 +116,7 @@ pub struct SqlStore {
     readers: Readers,
     queue: mpsc::Sender<Request>,
     writer: Arc<std::sync::Mutex<Option<JoinHandle<()>>>>,
+    health: SaveHealth,
 }
 
 impl SqlStore {
@@ -129,15 +133,21 @@ impl SqlStore {
         link.run(NAME, vec![text(controller)]).await.map_err(|e| OpenError::failed(&place, e))?;
         let readers = Readers::open(&place, options.readers).await?;
         let (queue, requests) = mpsc::channel(QUEUE);
-        let writer = Writer::new(Arc::clone(&place), link, options);
+        let health = SaveHealth::default();
+        let writer = Writer::new(Arc::clone(&place), link, options, health.clone());
         let task = tokio::spawn(writer.serve(requests));
         let writer = Arc::new(std::sync::Mutex::new(Some(task)));
-        Ok(Self { place, readers, queue, writer })
+        Ok(Self { place, readers, queue, writer, health })
     }
 
     /// Returns where the store is, without secrets.
     pub fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// Returns what shows whether saves succeed.
+    pub fn health(&self) -> SaveHealth {
+        self.health.clone()
     }
 
     /// Stops the writer once everything queued is durable, and closes the connections.

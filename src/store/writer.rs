@@ -9,7 +9,6 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::Options;
 use super::batch::{Answer, Failure, Known, Op, Plan, plan};
 use super::error::{OpenError, is_about_the_data, told};
 use super::link::{Arg, Link, int, text};
@@ -17,6 +16,7 @@ use super::place::Place;
 use super::rows::json;
 use super::sql::{Sql, sql};
 use super::upkeep::{self, Order, Pruned};
+use super::{Options, SaveHealth};
 
 /// Holds what is asked of the writer and the way back to the one who asked.
 pub(super) enum Request {
@@ -42,14 +42,15 @@ pub(super) struct Writer {
     place: Arc<Place>,
     link: Option<Link>,
     options: Options,
+    health: SaveHealth,
 }
 
 type Answers = Vec<Result<Answer, Failure>>;
 
 impl Writer {
     /// Takes over a connection.
-    pub(super) fn new(place: Arc<Place>, link: Link, options: Options) -> Self {
-        Self { place, link: Some(link), options }
+    pub(super) fn new(place: Arc<Place>, link: Link, options: Options, health: SaveHealth) -> Self {
+        Self { place, link: Some(link), options, health }
     }
 
     /// Serves until nobody can ask any more.
@@ -128,8 +129,27 @@ impl Writer {
         }
     }
 
-    /// Saves a batch in one transaction. After a failure the connection is not trusted again.
+    /// Saves a batch in one transaction, and notes whether the database is able to.
     async fn together(&mut self, ops: &[Op]) -> Result<Answers, Trouble> {
+        match self.attempt(ops).await {
+            Ok(Done { answers, wrote }) => {
+                // Who wrote nothing has not shown that it can be done.
+                if wrote {
+                    self.health.succeeded();
+                }
+                Ok(answers)
+            }
+            Err(trouble) => {
+                if !trouble.alone {
+                    self.health.failed(&trouble.why);
+                }
+                Err(trouble)
+            }
+        }
+    }
+
+    /// Tries a batch in one transaction. After a failure the connection is not trusted again.
+    async fn attempt(&mut self, ops: &[Op]) -> Result<Done, Trouble> {
         let started = Instant::now();
         let mut link = self.link().await?;
         let done = match &link {
@@ -144,12 +164,12 @@ impl Writer {
             }
         };
         match done {
-            Ok(answers) => {
+            Ok(done) => {
                 self.link = Some(link);
                 if let Some(observer) = &self.options.observer {
                     observer(Commit { size: ops.len(), took: started.elapsed() });
                 }
-                Ok(answers)
+                Ok(done)
             }
             Err(trouble) => {
                 link.close().await;
@@ -157,6 +177,13 @@ impl Writer {
             }
         }
     }
+}
+
+/// Holds what came of a batch.
+struct Done {
+    answers: Answers,
+    /// Whether anything was written for it.
+    wrote: bool,
 }
 
 /// Holds why a batch failed.
@@ -188,16 +215,16 @@ impl From<OpenError> for Trouble {
     }
 }
 
-async fn transact(link: &mut Link, ops: &[Op]) -> Result<Answers, sqlx::Error> {
+async fn transact(link: &mut Link, ops: &[Op]) -> Result<Done, sqlx::Error> {
     let known = look(link, ops).await?;
     let mut plan = plan(ops, known);
     if plan.is_empty() {
         link.rollback().await?;
-        return Ok(plan.answers);
+        return Ok(Done { answers: plan.answers, wrote: false });
     }
     accept(link, ops, &mut plan).await?;
     link.commit_with(steps(&plan)).await?;
-    Ok(plan.answers)
+    Ok(Done { answers: plan.answers, wrote: true })
 }
 
 /// Begins the transaction and reads the tenure and the rows that the batch is about.

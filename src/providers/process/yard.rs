@@ -66,7 +66,15 @@ pub enum OpenError {
 impl LocalProcess {
     /// Opens the work directory, making it if need be, and clears what a dead daemon left half
     /// made or half removed.
-    pub fn open(mut settings: ProcessSettings) -> Result<Self, OpenError> {
+    pub fn open(settings: ProcessSettings) -> Result<Self, OpenError> {
+        let opened = Self::open_beside(settings)?;
+        opened.clear_leftovers();
+        Ok(opened)
+    }
+
+    /// Opens the work directory as [`LocalProcess::open`] does, and clears nothing: another may
+    /// still be at work there, and what looks left over is what it is making.
+    pub fn open_beside(mut settings: ProcessSettings) -> Result<Self, OpenError> {
         if settings.command.is_empty() {
             return Err(OpenError::Command);
         }
@@ -76,12 +84,16 @@ impl LocalProcess {
         let (user, user_home) = find_user(settings.user.as_deref())?;
         settings.work_dir = prepare(&settings.work_dir, user)
             .map_err(|source| OpenError::WorkDir { path: settings.work_dir.clone(), source })?;
-        remove::clear_leftovers(&settings.work_dir);
         let cgroups = tell_cgroups(&settings);
         let host = rustix::system::uname().nodename().to_str().map(HostName::from).ok();
         let counting = tokio::sync::Mutex::new(());
         let yard = Yard { settings, user, user_home, host, cgroups, counting };
         Ok(Self { yard: Arc::new(yard) })
+    }
+
+    /// Clears what was left half made or half removed. Nobody else may be at work there.
+    pub fn clear_leftovers(&self) {
+        remove::clear_leftovers(&self.yard.settings.work_dir);
     }
 }
 

@@ -98,10 +98,13 @@ async fn fill_the_disk(folder: &Path) {
         break save;
     };
     assert!(!kept.is_empty());
+    let (_, why) = store.health().failing().expect("the store says that it takes no saves");
+    assert!(why.contains("full"), "{why}");
     let rows = store.live_instances(None).await.expect("reads go on");
     assert_eq!(rows.len(), kept.len(), "what was acknowledged is there, what was refused is not");
     fs::remove_file(ballast).expect("our ballast");
     InstanceRows::save(&*store, refused).await.expect("the same save, once there is room");
+    assert_eq!(store.health().failing(), None, "it heals");
     assert_eq!(store.live_instances(None).await.expect("a read").len(), kept.len() + 1);
 }
 

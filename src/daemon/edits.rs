@@ -1,0 +1,129 @@
+//! Puts edits of the configuration in force: wholly, or not at all.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_actors::model::Instance;
+use ostler_actors::ports::Records as _;
+use tracing::{error, info, warn};
+
+use super::adapters::{Forges, Providers};
+use super::reload::{Edit, edit, scopes_left, scopes_of, ties};
+use super::{Daemon, StartError};
+use crate::config::Config;
+use crate::config::watch::News;
+
+/// How long the records may take to say which machines are left.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Holds what an edit needs that can fail; made before anything is changed.
+struct Ready {
+    config: Arc<Config>,
+    forges: Forges,
+    live: Option<Vec<Instance>>,
+}
+
+impl Daemon {
+    /// Puts an edit in force while a fleet runs, or says why not. Returns the providers for the
+    /// next fleet if this one must be started again.
+    pub(super) async fn take_news_leading(&mut self, news: News) -> Option<Providers> {
+        let judged = self.judge(news).await.and_then(|(ready, edit)| {
+            let providers = match edit {
+                Edit::Adapters => Some(Providers::build(&ready.config).map_err(|it| chain(&it))?),
+                Edit::Nothing | Edit::Pools | Edit::Refused(_) => None,
+            };
+            Ok((ready, providers))
+        });
+        match judged {
+            Ok((ready, providers)) => {
+                self.put_in_force(ready);
+                providers
+            }
+            Err(why) => {
+                self.turn_down(&why);
+                None
+            }
+        }
+    }
+
+    /// Puts an edit in force while another leads, or says why not.
+    pub(super) async fn take_news_standing_by(&mut self, news: News) {
+        match self.judge(news).await {
+            Ok((ready, _)) => {
+                self.put_in_force(ready);
+                self.starting = false;
+            }
+            Err(why) => self.turn_down(&why),
+        }
+    }
+
+    /// Opens the doors anew for what the records say now: another may have led meanwhile.
+    pub(super) async fn open_doors(&mut self) {
+        if let Some(live) = self.live().await {
+            self.left = scopes_left(&live);
+        }
+        self.doors.open(&self.config, &self.forges.0, &self.left);
+    }
+
+    /// Decides on an edit and makes its forges; nothing is changed yet.
+    async fn judge(&self, news: News) -> Result<(Ready, Edit), String> {
+        let config = news.map_err(|problems| format!("\n{problems}"))?;
+        let live = self.live().await;
+        let ties = live.as_deref().map(ties);
+        let edit = edit(&self.config, &config, ties.as_deref());
+        if let Edit::Refused(why) = edit {
+            return Err(why);
+        }
+        let forges = if config.forges == self.config.forges {
+            self.forges.clone()
+        } else {
+            self.forges_of(&config).map_err(|it| chain(&it))?
+        };
+        Ok((Ready { config, forges, live }, edit))
+    }
+
+    fn forges_of(&self, config: &Config) -> Result<Forges, StartError> {
+        Forges::build(config, &self.clock, &self.chance)
+    }
+
+    fn put_in_force(&mut self, ready: Ready) {
+        let Ready { config, forges, live } = ready;
+        // Pools that go now may make a last machine before they hear of it.
+        let going = scopes_of(&self.config);
+        if let Some(live) = live {
+            self.left = scopes_left(&live);
+        } else {
+            warn!("the store does not answer; who still has runners is not known anew");
+        }
+        self.left.extend(going);
+        (self.config, self.forges) = (config, forges);
+        self.doors.open(&self.config, &self.forges.0, &self.left);
+        self.status.config(None);
+        self.service.ready();
+        info!("the configuration is reloaded");
+    }
+
+    fn turn_down(&self, why: &str) {
+        error!("the configuration is not reloaded, nothing changed: {why}");
+        self.status.config(Some(why.trim_start().to_owned()));
+        self.service.ready();
+    }
+
+    /// Returns the machines that are left, if the records answer.
+    async fn live(&self) -> Option<Vec<Instance>> {
+        match tokio::time::timeout(PATIENCE, self.store.live_instances(None)).await {
+            Ok(Ok(live)) => Some(live),
+            Ok(Err(_)) | Err(_) => None,
+        }
+    }
+}
+
+/// Returns an error with its causes, in one line.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests;

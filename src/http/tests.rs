@@ -1,0 +1,112 @@
+//! The doors as a stranger meets them: real sockets, heads without bodies.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use ostler_actors::mail::Office;
+use ostler_actors::model::{ForgeId, Scope};
+use ostler_actors::ports::{Chance, Clock};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::*;
+use crate::config::{Config, Outside, load};
+use crate::github::{Credential, GitHub, Settings};
+use crate::store::{Options, SqlStore};
+
+struct Epoch;
+
+impl Clock for Epoch {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+}
+
+impl Chance for Epoch {
+    fn word(&self) -> u64 {
+        4
+    }
+}
+
+/// Holds a server and what it needs to live.
+struct Stage {
+    doors: Doors,
+    config: Config,
+    server: Server,
+    _folder: tempfile::TempDir,
+}
+
+async fn stage() -> Stage {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("sqlite://{}", folder.path().join("ostler.db").display());
+    let store = SqlStore::open(&url, Options::default()).await.expect("a store");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/process.toml");
+    let mut config = load(&path, &Outside::text_only()).expect("a configuration").config;
+    config.http.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    config.http.public_listen = None;
+    let clock = Arc::new(Epoch) as Arc<dyn Clock>;
+    let doors = Doors::new(&store, Office::default(), Arc::default(), Arc::default(), clock);
+    let server = serve(&config.http, &doors).expect("a server");
+    Stage { doors, config, server, _folder: folder }
+}
+
+/// Returns the one forge of the configuration.
+fn forges(config: &Config) -> BTreeMap<ForgeId, GitHub> {
+    let id = ForgeId::new(config.forges.keys().next().expect("a forge").as_str());
+    let settings = Settings {
+        credentials: vec![Credential::Token("a-token".into())],
+        ..Settings::of(id.clone(), "http://127.0.0.1:1")
+    };
+    let github = GitHub::new(settings, Arc::new(Epoch), Arc::new(Epoch)).expect("a forge");
+    BTreeMap::from([(id, github)])
+}
+
+/// Sends a head that announces a body, no body, and returns the line of the answer.
+async fn knock(stage: &Stage, forge: &str, length: u64) -> String {
+    let mut stream = TcpStream::connect(stage.server.address()).await.expect("a connection");
+    let head = format!(
+        "POST /webhooks/{forge} HTTP/1.1\r\nHost: here\r\nContent-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.expect("a head");
+    let mut answer = vec![0; 4096];
+    let size = stream.read(&mut answer).await.expect("an answer");
+    let answer = String::from_utf8_lossy(&answer[..size]).into_owned();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[actix_web::test]
+async fn nobody_waits_for_a_body_that_will_not_be_taken() {
+    let stage = stage().await;
+    let forges = forges(&stage.config);
+    let name = forges.keys().next().expect("a forge").to_string();
+    let answer = knock(&stage, &name, 100).await;
+    assert!(answer.contains(" 503 "), "before anything is open: {answer}");
+    stage.doors.open(&stage.config, &forges, &[]);
+    let answer = knock(&stage, "nobody", 100).await;
+    assert!(answer.contains(" 404 "), "{answer}");
+    let answer = knock(&stage, &name, 100).await;
+    assert!(answer.contains(" 401 "), "unsigned: {answer}");
+    let answer = knock(&stage, &name, 26 << 20).await;
+    assert!(answer.contains(" 413 "), "too large: {answer}");
+    stage.doors.shut();
+    let answer = knock(&stage, &name, 100).await;
+    assert!(answer.contains(" 503 "), "the sender shall keep it: {answer}");
+}
+
+#[actix_web::test]
+async fn scopes_with_runners_left_are_listened_to_beside_those_of_pools() {
+    let stage = stage().await;
+    let forges = forges(&stage.config);
+    let id = forges.keys().next().expect("a forge").clone();
+    let left = Scope::Organization("left".into());
+    let elsewhere = (ForgeId::new("another"), Scope::Organization("other".into()));
+    stage.doors.open(&stage.config, &forges, &[(id.clone(), left.clone()), elsewhere]);
+    let doors::Visitor::Known(hook) = stage.doors.visitor(id.as_str()) else {
+        panic!("the forge is known");
+    };
+    let pools = stage.config.pools.iter().map(|pool| pool.scope.clone());
+    let expected: Vec<Scope> = pools.chain([left]).collect();
+    assert_eq!(hook.scopes, expected);
+}
