@@ -7,8 +7,8 @@ use ostler_actors::model::{ForgeId, ProviderId};
 use ostler_actors::ports::{Chance, Clock, Forge, Inventory, Provider, Roster};
 
 use super::StartError;
-use crate::config::{self, Auth, Config, ForgeSettings, ProviderSettings};
-use crate::github::{Credential, GitHub, Settings};
+use crate::config::{self, Config, ForgeSettings, ProviderSettings};
+use crate::github::{Auth, Credential, GitHub, Settings};
 use crate::providers::process::{INHERITED, Limits, LocalProcess, ProcessSettings};
 
 /// Holds every adapter of a configuration.
@@ -69,12 +69,15 @@ fn make(name: &str, provider: &ProviderSettings) -> Result<Arc<dyn Provider>, St
 }
 
 fn forge_settings(id: ForgeId, forge: &ForgeSettings) -> Settings {
-    let credential = |credential: &config::Credential| match &credential.auth {
-        Auth::App { client_id, private_key, .. } => Credential::App {
-            client_id: client_id.clone(),
-            private_key: private_key.text().clone(),
-        },
-        Auth::Token(token) => Credential::Token(token.text().clone()),
+    let auth = |auth: &config::Auth| match auth {
+        config::Auth::App { client_id, private_key } => {
+            Auth::App { client_id: client_id.clone(), private_key: private_key.text().clone() }
+        }
+        config::Auth::Token(token) => Auth::Token(token.text().clone()),
+    };
+    let credential = |it: &config::Credential| Credential {
+        scopes: it.scopes.clone(),
+        auth: auth(&it.auth),
     };
     Settings {
         credentials: forge.credentials.iter().map(credential).collect(),
