@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use ostler_actors::model::{HostName, MachineView, Observation, Remains, Sighting};
 use ostler_actors::ports::{
     CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
-    ProviderError,
+    ProviderError, Watching,
 };
 use tracing::{info, warn};
 
@@ -160,8 +160,8 @@ impl Inventory for LocalProcess {
         gathered.unwrap_or_else(Remains::unavailable)
     }
 
-    fn watch(&self, sink: Arc<dyn MachineSink>) {
-        watch::begin(Arc::clone(&self.yard), sink);
+    fn watch(&self, sink: Arc<dyn MachineSink>) -> Watching {
+        watch::begin(Arc::clone(&self.yard), sink)
     }
 }
 
