@@ -75,10 +75,8 @@ fn forge_settings(id: ForgeId, forge: &ForgeSettings) -> Settings {
         }
         config::Auth::Token(token) => Auth::Token(token.text().clone()),
     };
-    let credential = |it: &config::Credential| Credential {
-        scopes: it.scopes.clone(),
-        auth: auth(&it.auth),
-    };
+    let credential =
+        |it: &config::Credential| Credential { scopes: it.scopes.clone(), auth: auth(&it.auth) };
     Settings {
         credentials: forge.credentials.iter().map(credential).collect(),
         jit_per_minute: forge.jit_per_minute,

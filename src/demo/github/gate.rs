@@ -121,7 +121,9 @@ fn caller(state: &State, ask: &Ask) -> Option<Caller> {
 /// Tells whether the caller may see what it asks about; the rest is not there for it.
 fn is_shown(caller: &Caller, ask: &Ask) -> bool {
     match caller {
-        Caller::Guest(owner) => ask.segments.get(1).is_some_and(|it| it.eq_ignore_ascii_case(owner)),
+        Caller::Guest(owner) => {
+            ask.segments.get(1).is_some_and(|it| it.eq_ignore_ascii_case(owner))
+        }
         Caller::Token | Caller::App | Caller::Installation(_) => true,
     }
 }

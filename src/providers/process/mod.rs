@@ -35,6 +35,7 @@
 
 mod cgroup;
 mod copy;
+mod disk;
 mod files;
 mod jit;
 pub mod keeper;

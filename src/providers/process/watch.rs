@@ -8,7 +8,7 @@ use ostler_actors::model::{MachineName, MachineView, Observation};
 use ostler_actors::ports::{MachineSink, Watching};
 use tracing::error;
 
-use super::yard::{Yard, beside};
+use super::yard::Yard;
 
 /// How often is looked.
 const TURN: Duration = Duration::from_millis(500);
@@ -28,7 +28,7 @@ async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
     let mut known = BTreeMap::new();
     loop {
         let looking = Arc::clone(&yard);
-        if let Ok(Observation::Complete(views)) = beside(move || looking.list()).await {
+        if let Ok(Observation::Complete(views)) = yard.disk.brief(move || looking.list()).await {
             tell(&mut known, views, &*sink);
         }
         tokio::time::sleep(TURN).await;

@@ -14,6 +14,7 @@ use ostler_actors::ports::{
 };
 use tracing::{info, warn};
 
+use super::disk::Disk;
 use super::settings::ProcessSettings;
 use super::user::User;
 use super::{cgroup, remove, unmake, watch};
@@ -38,6 +39,8 @@ pub(super) struct Yard {
     pub(super) cgroups: bool,
     /// Lets one create at a time count the living.
     pub(super) counting: tokio::sync::Mutex<()>,
+    /// Does all that waits for files.
+    pub(super) disk: Disk,
 }
 
 /// Tells why there can be no local processes.
@@ -80,7 +83,8 @@ impl LocalProcess {
         let cgroups = tell_cgroups(&settings);
         let host = rustix::system::uname().nodename().to_str().map(HostName::from).ok();
         let counting = tokio::sync::Mutex::new(());
-        let yard = Yard { settings, user, user_home, host, cgroups, counting };
+        let yard =
+            Yard { settings, user, user_home, host, cgroups, counting, disk: Disk::default() };
         Ok(Self { yard: Arc::new(yard) })
     }
 }
@@ -135,28 +139,21 @@ impl Yard {
     }
 }
 
-/// Runs something that waits for disks beside the threads that must not.
-pub(super) async fn beside<R: Send + 'static>(
-    work: impl FnOnce() -> R + Send + 'static,
-) -> Result<R, String> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| format!("it did not end: {error}"))
-}
-
 #[async_trait]
 impl Inventory for LocalProcess {
     async fn list(&self) -> Observation<Vec<MachineView>> {
         let yard = Arc::clone(&self.yard);
-        beside(move || yard.list()).await.unwrap_or_else(Observation::Unusable)
+        self.yard.disk.brief(move || yard.list()).await.unwrap_or_else(Observation::Unusable)
     }
 
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
         let (yard, machine) = (Arc::clone(&self.yard), machine.clone());
-        beside(move || yard.read(&machine)).await.unwrap_or_else(Sighting::Unknown)
+        self.yard.disk.brief(move || yard.read(&machine)).await.unwrap_or_else(Sighting::Unknown)
     }
 
     async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
         let (yard, machine) = (Arc::clone(&self.yard), machine.clone());
-        let gathered = beside(move || yard.remains(&machine, want_tail)).await;
+        let gathered = self.yard.disk.brief(move || yard.remains(&machine, want_tail)).await;
         gathered.unwrap_or_else(Remains::unavailable)
     }
 
