@@ -1,6 +1,7 @@
 //! From the configuration to what acts: forges and providers by name.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use ostler_actors::model::{ForgeId, ProviderId};
@@ -36,7 +37,10 @@ impl Adapters {
         }
         let mut providers: BTreeMap<ProviderId, Arc<dyn Provider>> = BTreeMap::new();
         for (name, provider) in &config.providers {
-            providers.insert(ProviderId::new(name.as_str()), make(name, provider)?);
+            providers.insert(
+                ProviderId::new(name.as_str()),
+                make(name, provider, &config.daemon.state_dir)?,
+            );
         }
         Ok(Self { forges, providers })
     }
@@ -57,11 +61,17 @@ impl Adapters {
     }
 }
 
-fn make(name: &str, provider: &ProviderSettings) -> Result<Arc<dyn Provider>, StartError> {
+fn make(
+    name: &str,
+    provider: &ProviderSettings,
+    state_dir: &Path,
+) -> Result<Arc<dyn Provider>, StartError> {
     match provider {
-        ProviderSettings::Process(process) => LocalProcess::open(process_settings(process))
-            .map(|it| Arc::new(it) as Arc<dyn Provider>)
-            .map_err(|source| StartError::Process { name: name.into(), source }),
+        ProviderSettings::Process(process) => {
+            LocalProcess::open(process_settings(process, state_dir))
+                .map(|it| Arc::new(it) as Arc<dyn Provider>)
+                .map_err(|source| StartError::Process { name: name.into(), source })
+        }
         ProviderSettings::Kubernetes(_) | ProviderSettings::External(_) => {
             Err(StartError::NotYet { name: name.into(), kind: provider.kind() })
         }
@@ -85,8 +95,9 @@ fn forge_settings(id: ForgeId, forge: &ForgeSettings) -> Settings {
     }
 }
 
-fn process_settings(process: &config::Process) -> ProcessSettings {
+fn process_settings(process: &config::Process, state_dir: &Path) -> ProcessSettings {
     let mut settings = ProcessSettings::new(&process.work_dir);
+    settings.memory = Some(state_dir.join("work_dirs"));
     settings.runner_dir.clone_from(&process.runner_dir);
     settings.command.clone_from(&process.command);
     settings.user.clone_from(&process.user);
@@ -96,4 +107,34 @@ fn process_settings(process: &config::Process) -> ProcessSettings {
         Limits { memory: process.limits.memory, pids: process.limits.pids.map(u64::from) };
     settings.env = config::inherited(INHERITED);
     settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Outside;
+
+    #[test]
+    fn a_credential_keeps_its_scopes() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("ostler.toml");
+        let text = r#"
+            [forge.github]
+            kind = "github"
+
+            [[forge.github.credential]]
+            name = "one"
+            scopes = ["acme"]
+            token = { env = "ONE" }
+
+            [[forge.github.credential]]
+            name = "other"
+            token = { env = "OTHER" }
+        "#;
+        std::fs::write(&file, text).unwrap();
+        let config = config::load(&file, &Outside::text_only()).unwrap().config;
+        let settings = forge_settings(ForgeId::new("github"), &config.forges["github"]);
+        let scopes: Vec<_> = settings.credentials.into_iter().map(|it| it.scopes).collect();
+        assert_eq!(scopes, [vec!["acme".parse().unwrap()], vec![]]);
+    }
 }

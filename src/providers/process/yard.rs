@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,14 +13,11 @@ use ostler_actors::ports::{
 };
 use tracing::{info, warn};
 
+use super::claim::{MARKER, claim};
 use super::disk::Disk;
 use super::settings::ProcessSettings;
 use super::user::User;
 use super::{cgroup, remove, unmake, watch};
-
-/// Says that a directory is ours. A disk that is not mounted shows an empty directory instead,
-/// and an empty directory must not prove that machines are gone.
-const MARKER: &str = ".ostler";
 
 /// Makes runners as local processes.
 #[derive(Clone)]
@@ -55,6 +51,18 @@ pub enum OpenError {
         #[source]
         source: io::Error,
     },
+    /// It was used before, and now it is not the one that was used.
+    #[error(
+        "`work_dir` = `{path}` was used before and has lost its marker `{MARKER}`, so its machines cannot be told from none; mount its disk, or, if all that was on it is gone for good, `mkdir -p {path} && touch {path}/{MARKER}`",
+        path = _0.display()
+    )]
+    NotMounted(PathBuf),
+    /// It holds what may be somebody else's.
+    #[error(
+        "`work_dir` = `{path}` is not empty and has no marker `{MARKER}`; name an empty directory, mount the right disk there, or, if it is to be used as it is, `touch {path}/{MARKER}`",
+        path = _0.display()
+    )]
+    Strange(PathBuf),
     /// Nobody has that name.
     #[error("`user` = `{0}` is nobody here; write a name of /etc/passwd, or `uid:gid`")]
     User(String),
@@ -77,8 +85,9 @@ impl LocalProcess {
             return Err(OpenError::RunnerDir(path.clone()));
         }
         let (user, user_home) = find_user(settings.user.as_deref())?;
-        settings.work_dir = prepare(&settings.work_dir, user)
-            .map_err(|source| OpenError::WorkDir { path: settings.work_dir.clone(), source })?;
+        // Another user's runners must be able to pass through, not to look around.
+        let mode = if user.is_some() { 0o711 } else { 0o700 };
+        settings.work_dir = claim(&settings.work_dir, settings.memory.as_deref(), mode)?;
         remove::clear_leftovers(&settings.work_dir);
         let cgroups = tell_cgroups(&settings);
         let host = rustix::system::uname().nodename().to_str().map(HostName::from).ok();
@@ -94,16 +103,6 @@ fn find_user(wanted: Option<&str>) -> Result<(Option<User>, Option<String>), Ope
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let found = User::find(wanted, &passwd).ok_or_else(|| OpenError::User(wanted.into()))?;
     Ok((Some(found.0), found.1))
-}
-
-/// Returns the work directory's full path, with our marker in it.
-fn prepare(work_dir: &std::path::Path, user: Option<User>) -> io::Result<PathBuf> {
-    // Another user's runners must be able to pass through, not to look around.
-    let mode = if user.is_some() { 0o711 } else { 0o700 };
-    fs::DirBuilder::new().recursive(true).mode(mode).create(work_dir)?;
-    let path = work_dir.canonicalize()?;
-    fs::write(path.join(MARKER), "The machines of an Ostler provider live here.\n")?;
-    Ok(path)
 }
 
 /// Finds out whether machines can have cgroups, and says so once if not.
