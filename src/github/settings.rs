@@ -68,6 +68,7 @@ impl Credential {
     }
 
     /// Returns it for these scopes only.
+    #[must_use]
     pub fn within(self, scopes: Vec<Scope>) -> Self {
         Self { scopes, ..self }
     }
