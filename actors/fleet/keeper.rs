@@ -11,7 +11,7 @@ use super::{Kit, ToFleet, actor};
 use crate::base::Base;
 use crate::mail::Office;
 use crate::model::{ForgeId, PoolSpec, ProviderId};
-use crate::ports::{Inventory, Roster};
+use crate::ports::{Inventory, Roster, Watching};
 use crate::settings::Settings;
 use crate::supervise::Restarts;
 use crate::{instance, jobs};
@@ -51,9 +51,11 @@ pub enum FleetEnd {
 /// Starts a fleet and keeps it alive until it shuts down, is fenced or is hopeless. Must run on a
 /// `LocalSet`; letters go through `office`.
 pub async fn keep(ports: Ports, pools: Vec<PoolSpec>, office: Office<ToFleet>) -> FleetEnd {
-    for (provider, inventory) in &ports.inventories {
-        inventory.watch(Arc::new(Sink { provider: provider.clone(), fleet: office.clone() }));
-    }
+    // They end with this call, however it ends: the next fleet of this process begins its own.
+    let watches = ports.inventories.iter().map(|(provider, inventory)| {
+        inventory.watch(Arc::new(Sink { provider: provider.clone(), fleet: office.clone() }))
+    });
+    let _watches: Vec<Watching> = watches.collect();
     let (config, _) = watch::channel(Arc::new(pools));
     let (farewells, mut ends) = mpsc::unbounded_channel();
     let mut restarts = Restarts::default();

@@ -148,6 +148,20 @@ impl Scope {
             }
         }
     }
+
+    /// Returns whether rights in this scope reach the other: itself, or an organization's
+    /// repository. Which organizations an enterprise has no name tells.
+    pub fn reaches(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Organization(owner), Self::Repository { owner: of, .. }) => {
+                owner.eq_ignore_ascii_case(of)
+            }
+            (
+                Self::Repository { .. } | Self::Organization(_) | Self::Enterprise(_),
+                Self::Repository { .. } | Self::Organization(_) | Self::Enterprise(_),
+            ) => self.to_string().eq_ignore_ascii_case(&other.to_string()),
+        }
+    }
 }
 
 impl fmt::Display for Scope {

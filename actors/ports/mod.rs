@@ -14,7 +14,7 @@ pub use forge::{
 };
 pub use provider::{
     CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
-    ProviderError,
+    ProviderError, Watching,
 };
 pub use store::{
     Acceptance, Controller, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, Records,

@@ -23,10 +23,35 @@ pub trait Inventory: Send + Sync {
     /// Gathers what the machine left: exit facts and, if `want_tail`, the end of its log.
     async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains;
 
-    /// Tells `sink` of changes as they happen, for as long as the process lives. A provider
-    /// that cannot watch does nothing; listings find out later.
-    fn watch(&self, sink: Arc<dyn MachineSink>) {
+    /// Tells `sink` of changes as they happen, for as long as the returned guard lives. A
+    /// provider that cannot watch does nothing; listings find out later.
+    fn watch(&self, sink: Arc<dyn MachineSink>) -> Watching {
         drop(sink);
+        Watching::nothing()
+    }
+}
+
+/// Keeps a watch going; ends it when dropped, so that no watch outlives the fleet it tells.
+#[must_use = "a watch ends when its guard is dropped"]
+pub struct Watching(Option<Box<dyn FnOnce() + Send + Sync>>);
+
+impl Watching {
+    /// Returns the guard of a watch that there is not.
+    pub fn nothing() -> Self {
+        Self(None)
+    }
+
+    /// Returns the guard of a watch that `end` ends.
+    pub fn until_dropped(end: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self(Some(Box::new(end)))
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some(end) = self.0.take() {
+            end();
+        }
     }
 }
 

@@ -62,14 +62,7 @@ pub enum Auth {
 impl Credential {
     /// Returns whether it is used for a scope: named exactly, by its owner, or by no name at all.
     pub fn covers(&self, scope: &Scope) -> bool {
-        let same = |one: &Scope| one.to_string().eq_ignore_ascii_case(&scope.to_string());
-        let owner = |one: &Scope| match (one, scope) {
-            (Scope::Organization(name), Scope::Repository { owner, .. }) => {
-                name.eq_ignore_ascii_case(owner)
-            }
-            _ => false,
-        };
-        self.scopes.is_empty() || self.scopes.iter().any(|one| same(one) || owner(one))
+        self.scopes.is_empty() || self.scopes.iter().any(|one| one.reaches(scope))
     }
 }
 

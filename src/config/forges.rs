@@ -56,7 +56,7 @@ pub struct ForgeSettings {
     pub jit_per_minute: u32,
     /// The share of the rate limit that listings may use: 0.1.
     pub poll_budget: f64,
-    /// With whose rights; the first one that covers a scope is used for it.
+    /// With whose rights; those that cover a scope are used for it.
     pub credentials: Vec<Credential>,
 }
 

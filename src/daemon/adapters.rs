@@ -4,14 +4,15 @@
 //! fleet of the old one still acts: an edit that cannot be built must change nothing.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use ostler_actors::model::{ForgeId, ProviderId};
 use ostler_actors::ports::{Chance, Clock, Forge, Inventory, Provider, Roster};
 
 use super::StartError;
-use crate::config::{self, Auth, Config, ForgeSettings, ProviderSettings};
-use crate::github::{Credential, GitHub, Settings};
+use crate::config::{self, Config, ForgeSettings, ProviderSettings};
+use crate::github::{Auth, Credential, GitHub, Settings};
 use crate::providers::process::{INHERITED, Limits, LocalProcess, ProcessSettings};
 
 /// Holds the forges of a configuration. The doors of a standby need them too.
@@ -62,8 +63,11 @@ impl Providers {
         for (name, provider) in &config.providers {
             match provider {
                 ProviderSettings::Process(process) => {
-                    let process = LocalProcess::open_beside(process_settings(process))
-                        .map_err(|source| StartError::Process { name: name.clone(), source })?;
+                    let process = LocalProcess::open_beside(process_settings(
+                        process,
+                        &config.daemon.state_dir,
+                    ))
+                    .map_err(|source| StartError::Process { name: name.clone(), source })?;
                     providers.processes.push(process.clone());
                     providers.all.insert(ProviderId::new(name.as_str()), Arc::new(process));
                 }
@@ -94,13 +98,14 @@ impl Providers {
 }
 
 fn forge_settings(id: ForgeId, forge: &ForgeSettings) -> Settings {
-    let credential = |credential: &config::Credential| match &credential.auth {
-        Auth::App { client_id, private_key, .. } => Credential::App {
-            client_id: client_id.clone(),
-            private_key: private_key.text().clone(),
-        },
-        Auth::Token(token) => Credential::Token(token.text().clone()),
+    let auth = |auth: &config::Auth| match auth {
+        config::Auth::App { client_id, private_key } => {
+            Auth::App { client_id: client_id.clone(), private_key: private_key.text().clone() }
+        }
+        config::Auth::Token(token) => Auth::Token(token.text().clone()),
     };
+    let credential =
+        |it: &config::Credential| Credential { scopes: it.scopes.clone(), auth: auth(&it.auth) };
     Settings {
         credentials: forge.credentials.iter().map(credential).collect(),
         jit_per_minute: forge.jit_per_minute,
@@ -109,8 +114,9 @@ fn forge_settings(id: ForgeId, forge: &ForgeSettings) -> Settings {
     }
 }
 
-fn process_settings(process: &config::Process) -> ProcessSettings {
+fn process_settings(process: &config::Process, state_dir: &Path) -> ProcessSettings {
     let mut settings = ProcessSettings::new(&process.work_dir);
+    settings.memory = Some(state_dir.join("work_dirs"));
     settings.runner_dir.clone_from(&process.runner_dir);
     settings.command.clone_from(&process.command);
     settings.user.clone_from(&process.user);
@@ -120,4 +126,34 @@ fn process_settings(process: &config::Process) -> ProcessSettings {
         Limits { memory: process.limits.memory, pids: process.limits.pids.map(u64::from) };
     settings.env = config::inherited(INHERITED);
     settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Outside;
+
+    #[test]
+    fn a_credential_keeps_its_scopes() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("ostler.toml");
+        let text = r#"
+            [forge.github]
+            kind = "github"
+
+            [[forge.github.credential]]
+            name = "one"
+            scopes = ["acme"]
+            token = { env = "ONE" }
+
+            [[forge.github.credential]]
+            name = "other"
+            token = { env = "OTHER" }
+        "#;
+        std::fs::write(&file, text).unwrap();
+        let config = config::load(&file, &Outside::text_only()).unwrap().config;
+        let settings = forge_settings(ForgeId::new("github"), &config.forges["github"]);
+        let scopes: Vec<_> = settings.credentials.into_iter().map(|it| it.scopes).collect();
+        assert_eq!(scopes, [vec!["acme".parse().unwrap()], vec![]]);
+    }
 }

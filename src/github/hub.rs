@@ -1,4 +1,7 @@
 //! Asks GitHub as the identity that serves a scope best.
+//!
+//! A credential is asked only about the scopes it is for. Where several are, they share the load,
+//! and one that GitHub shows nothing to answers for nobody: the next is asked.
 
 use std::sync::Arc;
 
@@ -7,6 +10,7 @@ use ostler_actors::model::Scope;
 use ostler_actors::ports::{Chance, Clock};
 use serde_json::Value;
 
+use super::access::Proofs;
 use super::answer::Answer;
 use super::apps::{Account, App};
 use super::client::Client;
@@ -14,8 +18,8 @@ use super::etags::Etags;
 use super::failure::Failure;
 use super::governor::{Governor, Lane, Limits, Resource};
 use super::identity::{Identity, Source};
-use super::route::Route;
-use super::settings::{BadSettings, Credential, Settings};
+use super::route::{self, Route};
+use super::settings::{Auth, BadSettings, Settings};
 use super::tally::{Figures, RateFigure, Tally};
 use super::watch::Watch;
 
@@ -23,10 +27,26 @@ use super::watch::Watch;
 pub(super) struct Hub {
     pub(super) client: Client,
     pub(super) watch: Watch,
-    accounts: Vec<Account>,
+    accounts: Vec<Seat>,
     limits: Limits,
     chance: Arc<dyn Chance>,
     pub(super) tally: Tally,
+}
+
+/// Holds one credential and where it is used; everywhere when no scope is named.
+struct Seat {
+    scopes: Vec<Scope>,
+    account: Account,
+}
+
+impl Seat {
+    fn covers(&self, scope: &Scope) -> bool {
+        self.scopes.is_empty() || self.scopes.iter().any(|one| one.reaches(scope))
+    }
+
+    fn is_of_an_enterprise(&self) -> bool {
+        self.scopes.iter().any(|one| matches!(one, Scope::Enterprise(_)))
+    }
 }
 
 /// Holds one question.
@@ -74,18 +94,18 @@ impl Hub {
             tally: Tally::default(),
         };
         for (number, credential) in settings.credentials.into_iter().enumerate() {
-            let account = match credential {
-                Credential::Token(secret) => {
+            let account = match credential.auth {
+                Auth::Token(secret) => {
                     let name = format!("token {}", number + 1);
                     Account::Token(Arc::new(hub.identity(name, Source::Token(secret))))
                 }
-                Credential::App { client_id, private_key } => {
+                Auth::App { client_id, private_key } => {
                     let key = Arc::new(super::keys::AppKey::new(&client_id, &private_key)?);
                     let name = format!("App {client_id}");
                     Account::App(App::new(hub.identity(name, Source::App(key))))
                 }
             };
-            hub.accounts.push(account);
+            hub.accounts.push(Seat { scopes: credential.scopes, account });
         }
         if hub.accounts.is_empty() { Err(BadSettings::Nobody) } else { Ok(hub) }
     }
@@ -93,7 +113,7 @@ impl Hub {
     /// Makes an identity with a budget of its own.
     pub(super) fn identity(&self, name: String, source: Source) -> Identity {
         let governor = Governor::new(self.limits, Arc::clone(&self.chance));
-        Identity { name, governor, source }
+        Identity { name, governor, source, proofs: Proofs::default() }
     }
 
     /// Asks as whoever may act in the scope and has the most room.
@@ -105,23 +125,35 @@ impl Hub {
     ) -> Result<Answer, Failure> {
         let mut able = self.able(scope).await.map_err(Failure::before_the_call)?;
         able.sort_by(|a, b| b.governor.room(lane).total_cmp(&a.governor.room(lane)));
-        let mut first: Option<Failure> = None;
+        let proof = route::proof(scope, &question.route);
+        let (mut first, mut missing) = (None, None);
         for identity in able {
             match self.ask_as(&identity, lane, question).await {
                 // Turned away before anything happened: another identity may be let in.
                 Err(failure @ (Failure::Held { .. } | Failure::Denied { .. })) => {
-                    first.get_or_insert(failure);
+                    first = first.or(Some(failure));
                 }
                 Err(failure @ Failure::Lost { .. }) => return Err(failure),
+                // GitHub says the same of what is not there and of what is not shown.
+                Ok(answer) if answer.denies() => match &proof {
+                    None => missing = missing.or(Some(answer)),
+                    Some(proof) => match self.prove_access(&identity, scope, proof).await {
+                        Ok(()) => return Ok(answer),
+                        Err(failure) => first = first.or(Some(failure)),
+                    },
+                },
                 Ok(answer) => return Ok(answer),
             }
         }
-        Err(first.unwrap_or_else(|| nobody(scope)))
+        match (first, missing) {
+            (None, Some(answer)) => Ok(answer),
+            (failure, _) => Err(failure.unwrap_or_else(|| nobody(scope))),
+        }
     }
 
     /// Returns the Apps among the credentials, for what belongs to no installation.
     pub(super) fn apps(&self) -> Vec<Arc<Identity>> {
-        let apps = self.accounts.iter().filter_map(|account| match account {
+        let apps = self.accounts.iter().filter_map(|seat| match &seat.account {
             Account::App(app) => Some(Arc::clone(&app.identity)),
             Account::Token(_) => None,
         });
@@ -132,13 +164,26 @@ impl Hub {
     async fn able(&self, scope: &Scope) -> Result<Vec<Arc<Identity>>, Failure> {
         let mut able = Vec::new();
         let mut failure = None;
-        for account in &self.accounts {
+        for account in self.covering(scope) {
             match account.for_scope(self, scope).await {
                 Ok(identity) => able.push(identity),
                 Err(why) => failure = Some(why),
             }
         }
         if able.is_empty() { Err(failure.unwrap_or_else(|| nobody(scope))) } else { Ok(able) }
+    }
+
+    /// Returns the credentials for the scope. The repositories of an enterprise do not bear its
+    /// name, so where nobody is named for one, those of enterprises are asked: a 404 to somebody
+    /// without access proves nothing.
+    fn covering(&self, scope: &Scope) -> Vec<&Account> {
+        let named: Vec<_> = self.accounts.iter().filter(|seat| seat.covers(scope)).collect();
+        let seats = if named.is_empty() && !matches!(scope, Scope::Enterprise(_)) {
+            self.accounts.iter().filter(|seat| seat.is_of_an_enterprise()).collect()
+        } else {
+            named
+        };
+        seats.into_iter().map(|seat| &seat.account).collect()
     }
 
     /// Returns our date.
@@ -148,7 +193,7 @@ impl Hub {
 
     pub(super) fn figures(&self) -> Figures {
         let mut rates = Vec::new();
-        for identity in self.accounts.iter().flat_map(Account::identities) {
+        for identity in self.accounts.iter().flat_map(|seat| seat.account.identities()) {
             for resource in [Resource::Core, Resource::Registration] {
                 if let Some((limit, left)) = identity.governor.left(resource) {
                     let (name, resource) = (identity.name.clone(), resource.word());

@@ -9,6 +9,7 @@ use secrecy::SecretString;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::access::Proofs;
 use super::failure::Failure;
 use super::governor::Governor;
 use super::keys::AppKey;
@@ -25,6 +26,7 @@ pub(super) struct Identity {
     pub(super) name: String,
     pub(super) governor: Governor,
     pub(super) source: Source,
+    pub(super) proofs: Proofs,
 }
 
 /// Says where the bearer secret comes from.

@@ -3,7 +3,8 @@
 //! ```text
 //!   core ── Roster, Forge ──▶ roster.rs · registrar.rs · work.rs     what is asked, what it means
 //!                                   │
-//!                              hub.rs   who asks: the identity with the most room
+//!                              hub.rs   who asks: of those whose scope it is, the one with the most room
+//!                            access.rs  whether a 404 came from somebody who may look
 //!                           exchange.rs  one question: secret, leave, call; one retry on 401
 //!                             ┌─────┴──────┐
 //!                     identity.rs       governor   may it be asked now? by lane, per identity
@@ -14,12 +15,13 @@
 //!
 //! An answer is translated by what the core does next, never by its number alone. A call that
 //! was not sent made nothing; a call without an answer may have made something; a 404 is
-//! absence only when GitHub itself wrote it, and even then the core wants it twice. Not being
-//! allowed to ask is `Unknown`, never absence.
+//! absence only when GitHub itself wrote it, to somebody who provably may look, and even then
+//! the core wants it twice. Not being allowed to ask is `Unknown`, never absence.
 //!
 //! Nothing is retried here except once after a 401: patience belongs to the actors.
 //! Secrets live in `secrecy` and appear in no error, log or debug output.
 
+mod access;
 mod answer;
 mod apps;
 mod client;
@@ -52,7 +54,7 @@ use ostler_actors::ports::{Chance, Clock};
 
 pub use deliveries::{Hook, SweepReport};
 pub use governor::{Budget, Governor, Held, Lane, Limits, Permit, Resource, Ruling, Told};
-pub use settings::{BadSettings, Credential, Settings};
+pub use settings::{Auth, BadSettings, Credential, Settings};
 pub use tally::{Figures, RateFigure};
 
 use etags::Etags;

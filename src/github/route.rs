@@ -96,6 +96,21 @@ pub(super) fn of(scope: &Scope) -> String {
     }
 }
 
+/// Returns what only somebody with access can read: the list that the thing asked for belongs to.
+/// None where a 404 is never taken for absence.
+pub(super) fn proof(scope: &Scope, asked: &Route) -> Option<Route> {
+    let home = of(scope);
+    let below = asked.path.strip_prefix(&home)?;
+    let list = if below.starts_with("/actions/runners") {
+        "runners"
+    } else if below.starts_with("/actions/jobs/") || below.starts_with("/actions/runs") {
+        "runs"
+    } else {
+        return None;
+    };
+    Some(route("access", format!("{home}/actions/{list}")).with("per_page", "1"))
+}
+
 /// Makes a route of another file's path.
 pub(super) fn other(kind: &'static str, path: String) -> Route {
     route(kind, path)

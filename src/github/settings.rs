@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use ostler_actors::model::ForgeId;
+use ostler_actors::model::{ForgeId, Scope};
 use secrecy::SecretString;
 
 /// Holds the settings of one GitHub.
@@ -12,7 +12,7 @@ pub struct Settings {
     pub forge: ForgeId,
     /// Where its API is: `https://api.github.com`, or `https://HOST/api/v3`.
     pub api_url: String,
-    /// Who asks; several share the load.
+    /// Who asks, each where it may; several for one scope share the load.
     pub credentials: Vec<Credential>,
     /// How many registrations a minute each identity may make; 0 is without limit.
     pub jit_per_minute: u32,
@@ -47,9 +47,36 @@ impl Settings {
     }
 }
 
-/// Lets us act at GitHub.
+/// Lets us act at GitHub, in some scopes or in all.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    /// Where it is used; everywhere when empty.
+    pub scopes: Vec<Scope>,
+    /// How we prove who we are.
+    pub auth: Auth,
+}
+
+impl Credential {
+    /// Returns an App that is used everywhere it is installed.
+    pub fn app(client_id: impl Into<String>, private_key: SecretString) -> Self {
+        Self { scopes: Vec::new(), auth: Auth::App { client_id: client_id.into(), private_key } }
+    }
+
+    /// Returns a token that is used everywhere.
+    pub fn token(secret: SecretString) -> Self {
+        Self { scopes: Vec::new(), auth: Auth::Token(secret) }
+    }
+
+    /// Returns it for these scopes only.
+    #[must_use]
+    pub fn within(self, scopes: Vec<Scope>) -> Self {
+        Self { scopes, ..self }
+    }
+}
+
+/// Proves who we are.
 #[derive(Clone)]
-pub enum Credential {
+pub enum Auth {
     /// A GitHub App; its installations are found by owner.
     App {
         /// The client id (or the numeric app id) that signs.
@@ -61,7 +88,7 @@ pub enum Credential {
     Token(SecretString),
 }
 
-impl fmt::Debug for Credential {
+impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::App { client_id, .. } => write!(f, "App({client_id})"),

@@ -56,7 +56,7 @@ async fn stage() -> Stage {
 fn forges(config: &Config) -> BTreeMap<ForgeId, GitHub> {
     let id = ForgeId::new(config.forges.keys().next().expect("a forge").as_str());
     let settings = Settings {
-        credentials: vec![Credential::Token("a-token".into())],
+        credentials: vec![Credential::token("a-token".into())],
         ..Settings::of(id.clone(), "http://127.0.0.1:1")
     };
     let github = GitHub::new(settings, Arc::new(Epoch), Arc::new(Epoch)).expect("a forge");

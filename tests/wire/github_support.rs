@@ -39,12 +39,12 @@ pub(super) fn start(options: Options) -> SimGitHub {
 }
 
 pub(super) fn token_of(sim: &SimGitHub) -> Credential {
-    Credential::Token(sim.token().into())
+    Credential::token(sim.token().into())
 }
 
 pub(super) fn app_of(sim: &SimGitHub) -> Credential {
     let (client_id, private_key) = sim.app();
-    Credential::App { client_id, private_key: private_key.into() }
+    Credential::app(client_id, private_key.into())
 }
 
 pub(super) fn settings(sim: &SimGitHub, credential: Credential) -> Settings {

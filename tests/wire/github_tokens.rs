@@ -65,7 +65,7 @@ async fn a_clock_that_is_an_hour_ahead_is_measured_and_does_not_lock_us_out() {
 #[tokio::test]
 async fn a_wrong_token_is_refused_and_nothing_is_proven_by_it() {
     let sim = start(Options::default());
-    let github = adapter(settings(&sim, Credential::Token("ghp_wrong".to_owned().into())));
+    let github = adapter(settings(&sim, Credential::token("ghp_wrong".to_owned().into())));
     let refused = github.mint(order(&acme(), "m1")).await;
     let Err(MintError::Refused { why }) = refused else { panic!("{refused:?}") };
     assert!(why.contains("401") && !why.contains("ghp_wrong"), "{why}");
@@ -116,7 +116,7 @@ async fn no_secret_is_ever_printed() {
         let text = format!("{credential:?}");
         assert!(!text.contains(&sim.token()) && !text.contains(&key[40..80]), "{text}");
     }
-    let bad = Credential::App { client_id: "Iv1".into(), private_key: "hunter2".to_owned().into() };
+    let bad = Credential::app("Iv1", "hunter2".to_owned().into());
     let clock = Arc::new(Wall { ahead: Duration::ZERO });
     let refused = GitHub::new(settings(&sim, bad), clock, Arc::new(Counting::default()));
     let text = refused.err().map(|error| format!("{error} {error:?}")).expect("a bad key");

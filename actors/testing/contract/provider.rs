@@ -163,13 +163,18 @@ async fn an_end_is_told_with_its_code_until_the_machine_is_deleted(bench: &mut i
 async fn changes_are_told_to_who_watches(bench: &mut impl ProviderBench) {
     let provider = bench.open().await;
     let ear = Arc::new(Ear::default());
-    provider.watch(Arc::<Ear>::clone(&ear));
+    let watching = provider.watch(Arc::<Ear>::clone(&ear));
     let made = make(bench, &*provider, "m1").await;
     heard(bench, &ear, "seen m1").await;
     bench.end_with_seven(&made.name).await;
     heard(bench, &ear, "over m1").await;
     clear(bench, &*provider).await;
     heard(bench, &ear, "missed m1").await;
+    drop(watching);
+    // Whoever watched has let go of the ear: nothing looks on for nobody.
+    while Arc::strong_count(&ear) > 1 {
+        bench.pass().await;
+    }
 }
 
 /// Remembers what a provider tells.

@@ -8,7 +8,7 @@ use super::{Machine, SimProvider, Stage};
 use crate::model::{
     ExitFacts, MachineName, MachineView, Observation, ProviderId, Remains, Sighting, Tail,
 };
-use crate::ports::{Inventory, MachineRef, MachineSink};
+use crate::ports::{Inventory, MachineRef, MachineSink, Watching};
 use crate::testing::outside::{Outside, pause};
 
 /// How long a lagging listing lags.
@@ -32,8 +32,16 @@ impl Inventory for SimProvider {
         self.shared.call(|outside| outside.remains(index, machine, want_tail)).await
     }
 
-    fn watch(&self, sink: Arc<dyn MachineSink>) {
-        self.shared.lock().yard.sinks.insert(self.index, sink);
+    fn watch(&self, sink: Arc<dyn MachineSink>) -> Watching {
+        let (shared, index) = (Arc::clone(&self.shared), self.index);
+        shared.lock().yard.sinks.insert(index, Arc::clone(&sink));
+        // A later watch of the same provider is not this one's to end.
+        Watching::until_dropped(move || {
+            let sinks = &mut shared.lock().yard.sinks;
+            if sinks.get(&index).is_some_and(|it| Arc::ptr_eq(it, &sink)) {
+                sinks.remove(&index);
+            }
+        })
     }
 }
 

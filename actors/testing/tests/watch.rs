@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::naive;
+use crate::fleet::ToFleet;
+use crate::mail::Reply;
 use crate::model::{MachineName, MachineView, Worker};
 use crate::ports::{Inventory as _, MachineSink};
 use crate::registry::Registry;
 use crate::testing::{
-    Observed, Outside, Plan, Seen, SimProvider, Watcher, World, in_virtual_time, pool,
+    Observed, Outside, Plan, Seen, SimProvider, Watched, Watcher, World, in_virtual_time, pool,
 };
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -37,7 +39,8 @@ fn a_watch_tells_of_every_change_until_the_machine_is_gone() {
         let mut world = quiet();
         let diary = Arc::new(Diary::default());
         let index = world.outside().yard.index_of(&"witness".into()).unwrap();
-        SimProvider::new(world.shared().clone(), index).watch(Arc::clone(&diary) as _);
+        let provider = SimProvider::new(world.shared().clone(), index);
+        let _watching = provider.watch(Arc::clone(&diary) as _);
         world.queue(&["linux"], MINUTE);
         world.run_for(10 * MINUTE).await;
         let told = diary.0.lock().unwrap().clone();
@@ -53,10 +56,49 @@ fn a_watch_may_lose_everything() {
         let diary = Arc::new(Diary::default());
         world.outside().faults.provider.watch_lost = 10_000;
         let index = world.outside().yard.index_of(&"witness".into()).unwrap();
-        SimProvider::new(world.shared().clone(), index).watch(Arc::clone(&diary) as _);
+        let provider = SimProvider::new(world.shared().clone(), index);
+        let _watching = provider.watch(Arc::clone(&diary) as _);
         world.queue(&["linux"], MINUTE);
         world.run_for(10 * MINUTE).await;
         assert!(diary.0.lock().unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_watch_ends_with_its_guard_and_not_with_an_older_one() {
+    in_virtual_time(async {
+        let mut world = quiet();
+        let index = world.outside().yard.index_of(&"witness".into()).unwrap();
+        let provider = SimProvider::new(world.shared().clone(), index);
+        let (old, new) = (Arc::new(Diary::default()), Arc::new(Diary::default()));
+        let first = provider.watch(Arc::clone(&old) as _);
+        let second = provider.watch(Arc::clone(&new) as _);
+        drop(first);
+        world.queue(&["linux"], MINUTE);
+        world.run_for(10 * MINUTE).await;
+        let told = new.0.lock().unwrap().len();
+        assert!(told > 0 && old.0.lock().unwrap().is_empty());
+        drop(second);
+        world.queue(&["linux"], MINUTE);
+        world.run_for(10 * MINUTE).await;
+        assert_eq!(new.0.lock().unwrap().len(), told);
+    });
+}
+
+#[test]
+fn a_fleet_that_ends_leaves_no_watch_to_the_next_one() {
+    in_virtual_time(async {
+        let mut world = Watched::new(Plan::quiet(vec![pool("linux", "witness", 4)]));
+        world.run_for(MINUTE).await;
+        let watched = world.outside().yard.sinks.len();
+        assert!(watched > 0, "a fleet watches");
+        // It ends in a process that lives on, as after a lost lease.
+        world.say(ToFleet::Shutdown(Reply::nobody()));
+        world.run_for(MINUTE).await;
+        assert_eq!(world.outside().yard.sinks.len(), 0);
+        world.crash(MINUTE);
+        world.run_for(5 * MINUTE).await;
+        assert_eq!(world.outside().yard.sinks.len(), watched, "the next one begins its own");
     });
 }
 

@@ -16,6 +16,8 @@ const REMEMBERED: usize = 20_000;
 pub(super) enum Caller {
     /// The one with the token.
     Token,
+    /// One with a token that is shown a single owner.
+    Guest(String),
     /// The App itself.
     App,
     /// An installation of it.
@@ -26,6 +28,7 @@ impl Caller {
     fn key(&self) -> String {
         match self {
             Self::Token => "token".into(),
+            Self::Guest(owner) => format!("guest of {owner}"),
             Self::App => "app".into(),
             Self::Installation(id) => format!("installation {id}"),
         }
@@ -79,6 +82,7 @@ fn checked(state: &mut State, ask: &Ask) -> Reply {
     }
     let mut reply = match lie_about(state, ask) {
         Some(lie) => lie,
+        None if !is_shown(&caller, ask) => Reply::not_found(),
         None => desk::answer(state, &caller, ask),
     };
     let unchanged = ask.etag.is_some() && reply.status == 200 && ask.etag == Some(etag(&reply));
@@ -101,6 +105,9 @@ fn caller(state: &State, ask: &Ask) -> Option<Caller> {
     if ask.bearer == state.token {
         return Some(Caller::Token);
     }
+    if let Some(owner) = state.guests.get(&ask.bearer) {
+        return Some(Caller::Guest(owner.clone()));
+    }
     let now = state.date();
     match state.tokens.get(&ask.bearer) {
         Some((id, ends)) if now < *ends && !state.lies.dropped_tokens => {
@@ -108,6 +115,16 @@ fn caller(state: &State, ask: &Ask) -> Option<Caller> {
         }
         Some(_) => None,
         None => apps::signed(state, &ask.bearer).then_some(Caller::App),
+    }
+}
+
+/// Tells whether the caller may see what it asks about; the rest is not there for it.
+fn is_shown(caller: &Caller, ask: &Ask) -> bool {
+    match caller {
+        Caller::Guest(owner) => {
+            ask.segments.get(1).is_some_and(|it| it.eq_ignore_ascii_case(owner))
+        }
+        Caller::Token | Caller::App | Caller::Installation(_) => true,
     }
 }
 

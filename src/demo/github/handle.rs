@@ -101,6 +101,18 @@ impl SimGitHub {
         self.shared.state().token.clone()
     }
 
+    /// Returns a token that may do everything at one owner and is shown nothing else.
+    pub fn token_for(&self, owner: &str) -> String {
+        let token = format!("ghp_guest_of_{owner}");
+        self.shared.change(|state| state.guests.insert(token.clone(), owner.to_owned()));
+        token
+    }
+
+    /// Takes such a token's rights away; it stays a token.
+    pub fn shut_out(&self, token: &str) {
+        self.shared.change(|state| state.guests.insert(token.to_owned(), String::new()));
+    }
+
     /// Returns the client id and the private key of the App.
     pub fn app(&self) -> (String, String) {
         (self.shared.state().client_id.clone(), self.private_key.clone())
@@ -235,6 +247,7 @@ impl State {
             last: 100,
             installations: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            guests: BTreeMap::new(),
             spent: BTreeMap::new(),
             groups: Vec::new(),
             runners: BTreeMap::new(),

@@ -24,6 +24,8 @@ pub(super) struct State {
     pub(super) last: u64,
     pub(super) installations: BTreeMap<u64, String>,
     pub(super) tokens: BTreeMap<String, (u64, Timestamp)>,
+    /// Tokens that are shown one owner only.
+    pub(super) guests: BTreeMap<String, String>,
     pub(super) spent: BTreeMap<(String, &'static str), (Timestamp, u32)>,
     pub(super) groups: Vec<(Scope, u64, String)>,
     pub(super) runners: BTreeMap<u64, SimRunner>,

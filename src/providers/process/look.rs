@@ -16,6 +16,7 @@ use super::yard::Yard;
 use super::{names, ring, tree};
 
 /// A machine that was found by its reference.
+#[derive(Clone)]
 pub(super) struct Found {
     pub(super) home: Home,
     pub(super) label: Label,

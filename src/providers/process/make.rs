@@ -22,7 +22,7 @@ use tokio::process::{Child, Command};
 
 use super::files::{self, Home, Label, Plan, create_private};
 use super::settings::DEFAULT_PATH;
-use super::yard::{Yard, beside};
+use super::yard::Yard;
 use super::{MARK, jit, names, remove};
 
 /// How long a keeper may take to say that it is there.
@@ -49,7 +49,7 @@ impl Yard {
         let one_at_a_time = self.counting.lock().await;
         let yard = Arc::clone(self);
         // In one piece: a caller that goes away must not leave half of it undone.
-        let laid = beside(move || yard.lay_out(&order)).await.map_err(unanswered)?;
+        let laid = self.disk.brief(move || yard.lay_out(&order)).await.map_err(unanswered)?;
         drop(one_at_a_time);
         match laid {
             Ok(Laid::Found(target)) => self.show(target).await.map_err(unanswered),
@@ -64,7 +64,7 @@ impl Yard {
 
     async fn show(self: &Arc<Self>, target: MachineRef) -> Result<MachineView, String> {
         let yard = Arc::clone(self);
-        match beside(move || yard.read(&target)).await? {
+        match self.disk.brief(move || yard.read(&target)).await? {
             Sighting::Seen(view) => Ok(view),
             Sighting::Absent => Err("it was there and is gone".into()),
             Sighting::Unknown(why) => Err(why),
@@ -78,7 +78,12 @@ impl Yard {
         };
         let keeper = Home::new(directory).keeper();
         let wait = async {
-            while !keeper.exists() && matches!(child.try_wait(), Ok(None)) {
+            loop {
+                let keeper = keeper.clone();
+                let known = self.disk.brief(move || keeper.exists()).await.unwrap_or(false);
+                if known || !matches!(child.try_wait(), Ok(None)) {
+                    break;
+                }
                 tokio::time::sleep(TURN).await;
             }
         };

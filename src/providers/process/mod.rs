@@ -34,7 +34,9 @@
 //! follow processes that a job starts outside the keeper's tree, such as containers of a daemon.
 
 mod cgroup;
+mod claim;
 mod copy;
+mod disk;
 mod files;
 mod jit;
 pub mod keeper;

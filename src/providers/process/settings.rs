@@ -22,6 +22,9 @@ pub struct ProcessSettings {
     pub command: Vec<String>,
     /// Where machines live; must survive the daemon and belong to this provider alone.
     pub work_dir: PathBuf,
+    /// The file that remembers which work directories were used before; must be on another disk
+    /// to notice that theirs is not mounted. None: nothing is remembered.
+    pub memory: Option<PathBuf>,
     /// Whom runners run as: a name of `/etc/passwd`, or `uid:gid`. None: as the daemon.
     pub user: Option<String>,
     /// How much runners give way to others (0 to 19).
@@ -70,6 +73,7 @@ impl ProcessSettings {
             runner_dir: None,
             command: vec!["./run.sh".into()],
             work_dir: work_dir.into(),
+            memory: None,
             user: None,
             nice: 0,
             max_parallel: None,

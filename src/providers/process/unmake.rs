@@ -6,7 +6,8 @@
 //!                                               then the cgroup and the directory are removed
 //! ```
 //! Every signal goes to a process that was checked by start time. The call is bounded; what it
-//! could not do is said, and done by the next one.
+//! could not do is said, and done by the next one. Files are touched by the provider's hands for
+//! the disk alone; what is done here in passing asks the kernel, which answers at once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use super::files::{self, Keeping, Stop};
 use super::look::Found;
 use super::procs::{self, Identity};
 use super::standing::Standing;
-use super::yard::{Yard, beside};
+use super::yard::Yard;
 use super::{remove, tree};
 
 /// How long beyond the grace a keeper may take to end everything.
@@ -35,53 +36,71 @@ pub(super) async fn unmake(
     machine: &MachineRef,
     grace: Grace,
 ) -> Result<Deletion, String> {
-    yard.check()?;
     let Some(found) = find(yard, machine).await? else { return Ok(Deletion::NotFound) };
     let grace = match grace {
         Grace::Usual => yard.settings.grace,
         Grace::Zero => Duration::ZERO,
     };
-    if let Some(keeping) = files::read::<Keeping>(&found.home.keeper()).map_err(words)? {
-        ask_keeper(yard, &found, &keeping, grace).await?;
-    }
+    ask_keeper(yard, &found, grace).await?;
     end_rest(yard, &found).await?;
-    let keeping = files::read::<Keeping>(&found.home.keeper()).map_err(words)?;
+    let keeping = with_files(yard, &found, |_, found| read_keeping(found)).await?;
     if let Some(cgroup) = keeping.as_ref().and_then(|it| it.cgroup_of(&found.label.uid)) {
         let removed = cgroup.remove_soon().await;
         removed.map_err(|error| format!("its cgroup cannot be removed: {error}"))?;
     }
-    let (yard, home, uid) = (Arc::clone(yard), found.home, found.label.uid);
-    let removed = beside(move || remove::machine(&yard.settings.work_dir, &home, &uid));
+    let (place, home, uid) = (yard.settings.work_dir.clone(), found.home, found.label.uid);
+    let removed = yard.disk.remove(move || remove::machine(&place, &home, &uid));
     removed.await?.map_err(|error| format!("its directory cannot be removed: {error}"))?;
     Ok(Deletion::Accepted)
 }
 
 async fn find(yard: &Arc<Yard>, machine: &MachineRef) -> Result<Option<Found>, String> {
-    let (yard, machine) = (Arc::clone(yard), machine.clone());
-    beside(move || yard.find(&machine)).await?.map_err(words)
+    let (looking, machine) = (Arc::clone(yard), machine.clone());
+    let look = move || {
+        looking.check()?;
+        looking.find(&machine).map_err(words)
+    };
+    yard.disk.brief(look).await?
+}
+
+/// Does something to a machine's files, where waiting for them harms nobody.
+async fn with_files<R: Send + 'static>(
+    yard: &Arc<Yard>,
+    found: &Found,
+    work: impl FnOnce(&Yard, &Found) -> Result<R, String> + Send + 'static,
+) -> Result<R, String> {
+    let (of, found) = (Arc::clone(yard), found.clone());
+    yard.disk.brief(move || work(&of, &found)).await?
+}
+
+fn read_keeping(found: &Found) -> Result<Option<Keeping>, String> {
+    files::read::<Keeping>(&found.home.keeper()).map_err(words)
 }
 
 /// Lets a living keeper end its runner, within the grace and a little more.
-async fn ask_keeper(
-    yard: &Yard,
-    found: &Found,
-    keeping: &Keeping,
-    grace: Duration,
-) -> Result<(), String> {
-    let is_ours = keeping.boot == yard.boot().map_err(words)?;
-    if !is_ours || !keeping.is_alive(&found.home).map_err(words)? {
-        return Ok(());
-    }
-    let stop = Stop { grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX) };
-    files::write(&found.home.stop(), &stop).map_err(words)?;
-    let asked = keeping.keeper.signal(Signal::TERM).map_err(words)?;
-    if asked && !is_gone(keeping.keeper, grace + KEEPER_ENDS).await? {
+async fn ask_keeper(yard: &Arc<Yard>, found: &Found, grace: Duration) -> Result<(), String> {
+    let asked = with_files(yard, found, move |yard, found| ask(yard, found, grace)).await?;
+    let Some(keeping) = asked else { return Ok(()) };
+    if !is_gone(keeping.keeper, grace + KEEPER_ENDS).await? {
         // It hangs. Its runner goes first, so that nothing is handed over to somebody else.
-        kill_below(keeping, &found.label.uid).await?;
+        kill_below(yard, &keeping, &found.label.uid).await?;
         keeping.keeper.signal(Signal::KILL).map_err(words)?;
         is_gone(keeping.keeper, KILLED).await?;
     }
     Ok(())
+}
+
+/// Asks the keeper to stop, if it lives here; returns whom was asked.
+fn ask(yard: &Yard, found: &Found, grace: Duration) -> Result<Option<Keeping>, String> {
+    let Some(keeping) = read_keeping(found)? else { return Ok(None) };
+    let is_ours = keeping.boot == yard.boot().map_err(words)?;
+    if !is_ours || !keeping.is_alive(&found.home).map_err(words)? {
+        return Ok(None);
+    }
+    let stop = Stop { grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX) };
+    files::write(&found.home.stop(), &stop).map_err(words)?;
+    let asked = keeping.keeper.signal(Signal::TERM).map_err(words)?;
+    Ok(asked.then_some(keeping))
 }
 
 /// Makes sure that nothing lives, whoever was to see to it.
@@ -91,7 +110,8 @@ async fn end_rest(yard: &Arc<Yard>, found: &Found) -> Result<(), String> {
         let standing = stand(yard, found).await?;
         let why = match standing {
             Standing::Unborn | Standing::Lost | Standing::Silent(_) => return Ok(()),
-            Standing::Over(exit) => match over_but_kept(found)? {
+            Standing::Over(exit) => match with_files(yard, found, |_, it| over_but_kept(it)).await?
+            {
                 None => return Ok(()),
                 Some(keeper) => {
                     let left = exit.left;
@@ -122,22 +142,19 @@ async fn end_rest(yard: &Arc<Yard>, found: &Found) -> Result<(), String> {
 
 /// Returns the keeper of a runner that is over, while it still lives.
 fn over_but_kept(found: &Found) -> Result<Option<Identity>, String> {
-    let Some(keeping) = files::read::<Keeping>(&found.home.keeper()).map_err(words)? else {
-        return Ok(None);
-    };
+    let Some(keeping) = read_keeping(found)? else { return Ok(None) };
     let lives = keeping.is_alive(&found.home).map_err(words)?;
     Ok(lives.then_some(keeping.keeper))
 }
 
 async fn stand(yard: &Arc<Yard>, found: &Found) -> Result<Standing, String> {
-    let (yard, home, label) = (Arc::clone(yard), found.home.clone(), found.label.clone());
-    beside(move || yard.stand(&Found { home, label })).await?.map_err(words)
+    with_files(yard, found, |yard, found| yard.stand(found).map_err(words)).await
 }
 
-async fn kill_below(keeping: &Keeping, uid: &str) -> Result<(), String> {
+async fn kill_below(yard: &Yard, keeping: &Keeping, uid: &str) -> Result<(), String> {
     let keeper = keeping.keeper;
     let cgroup = keeping.cgroup_of(uid).cloned();
-    let killed = beside(move || -> std::io::Result<()> {
+    let killed = yard.disk.brief(move || -> std::io::Result<()> {
         if let Some(cgroup) = cgroup {
             cgroup.kill();
         }

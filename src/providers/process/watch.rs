@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_actors::model::{MachineName, MachineView, Observation};
-use ostler_actors::ports::MachineSink;
+use ostler_actors::ports::{MachineSink, Watching};
 use tracing::error;
 
-use super::yard::{Yard, beside};
+use super::yard::Yard;
 
 /// How often is looked.
 const TURN: Duration = Duration::from_millis(500);
 
-/// Begins to watch, for as long as the runtime lives.
-pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
+/// Begins to watch, for as long as the guard lives.
+pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) -> Watching {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        drop(runtime.spawn(keep_watching(yard, sink)));
+        let task = runtime.spawn(keep_watching(yard, sink));
+        Watching::until_dropped(move || task.abort())
     } else {
         error!("local processes are not watched: there is no runtime to watch them on");
+        Watching::nothing()
     }
 }
 
@@ -26,7 +28,7 @@ async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
     let mut known = BTreeMap::new();
     loop {
         let looking = Arc::clone(&yard);
-        if let Ok(Observation::Complete(views)) = beside(move || looking.list()).await {
+        if let Ok(Observation::Complete(views)) = yard.disk.brief(move || looking.list()).await {
             tell(&mut known, views, &*sink);
         }
         tokio::time::sleep(TURN).await;

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,17 +9,15 @@ use async_trait::async_trait;
 use ostler_actors::model::{HostName, MachineView, Observation, Remains, Sighting};
 use ostler_actors::ports::{
     CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
-    ProviderError,
+    ProviderError, Watching,
 };
 use tracing::{info, warn};
 
+use super::claim::{MARKER, claim};
+use super::disk::Disk;
 use super::settings::ProcessSettings;
 use super::user::User;
 use super::{cgroup, remove, unmake, watch};
-
-/// Says that a directory is ours. A disk that is not mounted shows an empty directory instead,
-/// and an empty directory must not prove that machines are gone.
-const MARKER: &str = ".ostler";
 
 /// Makes runners as local processes.
 #[derive(Clone)]
@@ -38,6 +35,8 @@ pub(super) struct Yard {
     pub(super) cgroups: bool,
     /// Lets one create at a time count the living.
     pub(super) counting: tokio::sync::Mutex<()>,
+    /// Does all that waits for files.
+    pub(super) disk: Disk,
 }
 
 /// Tells why there can be no local processes.
@@ -52,6 +51,18 @@ pub enum OpenError {
         #[source]
         source: io::Error,
     },
+    /// It was used before, and now it is not the one that was used.
+    #[error(
+        "`work_dir` = `{path}` was used before and has lost its marker `{MARKER}`, so its machines cannot be told from none; mount its disk, or, if all that was on it is gone for good, `mkdir -p {path} && touch {path}/{MARKER}`",
+        path = _0.display()
+    )]
+    NotMounted(PathBuf),
+    /// It holds what may be somebody else's.
+    #[error(
+        "`work_dir` = `{path}` is not empty and has no marker `{MARKER}`; name an empty directory, mount the right disk there, or, if it is to be used as it is, `touch {path}/{MARKER}`",
+        path = _0.display()
+    )]
+    Strange(PathBuf),
     /// Nobody has that name.
     #[error("`user` = `{0}` is nobody here; write a name of /etc/passwd, or `uid:gid`")]
     User(String),
@@ -82,12 +93,14 @@ impl LocalProcess {
             return Err(OpenError::RunnerDir(path.clone()));
         }
         let (user, user_home) = find_user(settings.user.as_deref())?;
-        settings.work_dir = prepare(&settings.work_dir, user)
-            .map_err(|source| OpenError::WorkDir { path: settings.work_dir.clone(), source })?;
+        // Another user's runners must be able to pass through, not to look around.
+        let mode = if user.is_some() { 0o711 } else { 0o700 };
+        settings.work_dir = claim(&settings.work_dir, settings.memory.as_deref(), mode)?;
         let cgroups = tell_cgroups(&settings);
         let host = rustix::system::uname().nodename().to_str().map(HostName::from).ok();
         let counting = tokio::sync::Mutex::new(());
-        let yard = Yard { settings, user, user_home, host, cgroups, counting };
+        let yard =
+            Yard { settings, user, user_home, host, cgroups, counting, disk: Disk::default() };
         Ok(Self { yard: Arc::new(yard) })
     }
 
@@ -102,16 +115,6 @@ fn find_user(wanted: Option<&str>) -> Result<(Option<User>, Option<String>), Ope
     let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let found = User::find(wanted, &passwd).ok_or_else(|| OpenError::User(wanted.into()))?;
     Ok((Some(found.0), found.1))
-}
-
-/// Returns the work directory's full path, with our marker in it.
-fn prepare(work_dir: &std::path::Path, user: Option<User>) -> io::Result<PathBuf> {
-    // Another user's runners must be able to pass through, not to look around.
-    let mode = if user.is_some() { 0o711 } else { 0o700 };
-    fs::DirBuilder::new().recursive(true).mode(mode).create(work_dir)?;
-    let path = work_dir.canonicalize()?;
-    fs::write(path.join(MARKER), "The machines of an Ostler provider live here.\n")?;
-    Ok(path)
 }
 
 /// Finds out whether machines can have cgroups, and says so once if not.
@@ -147,33 +150,26 @@ impl Yard {
     }
 }
 
-/// Runs something that waits for disks beside the threads that must not.
-pub(super) async fn beside<R: Send + 'static>(
-    work: impl FnOnce() -> R + Send + 'static,
-) -> Result<R, String> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| format!("it did not end: {error}"))
-}
-
 #[async_trait]
 impl Inventory for LocalProcess {
     async fn list(&self) -> Observation<Vec<MachineView>> {
         let yard = Arc::clone(&self.yard);
-        beside(move || yard.list()).await.unwrap_or_else(Observation::Unusable)
+        self.yard.disk.brief(move || yard.list()).await.unwrap_or_else(Observation::Unusable)
     }
 
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
         let (yard, machine) = (Arc::clone(&self.yard), machine.clone());
-        beside(move || yard.read(&machine)).await.unwrap_or_else(Sighting::Unknown)
+        self.yard.disk.brief(move || yard.read(&machine)).await.unwrap_or_else(Sighting::Unknown)
     }
 
     async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
         let (yard, machine) = (Arc::clone(&self.yard), machine.clone());
-        let gathered = beside(move || yard.remains(&machine, want_tail)).await;
+        let gathered = self.yard.disk.brief(move || yard.remains(&machine, want_tail)).await;
         gathered.unwrap_or_else(Remains::unavailable)
     }
 
-    fn watch(&self, sink: Arc<dyn MachineSink>) {
-        watch::begin(Arc::clone(&self.yard), sink);
+    fn watch(&self, sink: Arc<dyn MachineSink>) -> Watching {
+        watch::begin(Arc::clone(&self.yard), sink)
     }
 }
 

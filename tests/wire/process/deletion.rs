@@ -1,5 +1,6 @@
 //! Nothing lives on after a delete, and nobody else is hit by one.
 
+use std::process::Command;
 use std::time::Duration;
 
 use ostler::providers::process::Witness;
@@ -137,6 +138,31 @@ async fn a_work_directory_that_is_not_mounted_proves_nothing() {
     assert!(matches!(provider.read(&named("m1")).await, Sighting::Unknown(_)));
     assert!(matches!(provider.list().await, ostler_actors::model::Observation::Unusable(_)));
     provider.delete(&named("m1"), Grace::Usual).await.unwrap_err();
+}
+
+/// A disk that hangs, played by a file that nobody writes: it keeps whoever opens it.
+#[tokio::test]
+async fn a_disk_that_hangs_holds_a_few_threads_and_nobody_else() {
+    let yard = Yard::running("exit 0");
+    let provider = yard.provider();
+    provider.create(order("m1")).await.unwrap();
+    over(&provider, "m1").await;
+    let keeper = yard.home("m1").join("keeper.json");
+    std::fs::remove_file(&keeper).unwrap();
+    assert!(Command::new("mkfifo").arg(&keeper).status().unwrap().success());
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    for _ in 0..40 {
+        // On the one thread of this test: were it kept, no deadline would ever end the call.
+        let machine = named("m1");
+        let call = provider.delete(&machine, Grace::Usual);
+        tokio::time::timeout(Duration::from_millis(20), call).await.unwrap_err();
+    }
+    assert!(threads() <= before + 8, "{before} and then {}", threads());
+    let free = std::fs::OpenOptions::new().read(true).write(true).open(&keeper).unwrap();
+    std::fs::remove_file(&keeper).unwrap();
+    drop(free);
+    away(&provider, "m1").await;
 }
 
 #[tokio::test]
