@@ -6,34 +6,63 @@ use std::sync::Arc;
 use ostler_actors::model::{ForgeId, ProviderId};
 use ostler_actors::ports::{Chance, Clock, Forge, Inventory, Provider, Roster};
 
+use tracing::warn;
+
 use super::StartError;
 use crate::config::{self, Auth, Config, ForgeSettings, ProviderSettings};
 use crate::github::{Credential, GitHub, Settings};
 use crate::providers::process::{INHERITED, Limits, LocalProcess, ProcessSettings};
+use crate::store::{History as _, JobQuery, Page, SqlStore};
+
+/// From how many of the latest jobs the active repositories are known.
+const LATELY: u32 = 1000;
 
 /// Holds every adapter of a configuration.
 pub(super) struct Adapters {
     /// The forges.
-    pub(super) forges: BTreeMap<ForgeId, GitHub>,
+    pub(super) forges: Forges,
     /// The providers.
     pub(super) providers: BTreeMap<ProviderId, Arc<dyn Provider>>,
 }
 
+/// Holds forges by name; clones share what they learnt.
+pub(super) type Forges = BTreeMap<ForgeId, GitHub>;
+
+/// Makes the forges of a configuration; they ask nobody anything yet.
+pub(super) fn forges(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    chance: &Arc<dyn Chance>,
+) -> Result<Forges, StartError> {
+    let mut forges = BTreeMap::new();
+    for (name, forge) in &config.forges {
+        let id = ForgeId::new(name.as_str());
+        let settings = forge_settings(id.clone(), forge);
+        let github = GitHub::new(settings, Arc::clone(clock), Arc::clone(chance))
+            .map_err(|source| StartError::Forge { name: name.clone(), source })?;
+        forges.insert(id, github);
+    }
+    Ok(forges)
+}
+
+/// Tells the forges from which repositories jobs came lately, because GitHub cannot list the jobs
+/// of an organization: a poll that knows none would find none of the jobs that came meanwhile.
+pub(super) async fn recall_places(store: &SqlStore, forges: &Forges) {
+    let page = Page { limit: LATELY, cursor: None };
+    match store.jobs(&JobQuery::default(), &page).await {
+        // The latest are told last: those longest silent are the first to be forgotten.
+        Ok(jobs) => jobs.items.iter().rev().for_each(|job| {
+            if let Some(forge) = forges.get(&job.id.forge) {
+                forge.remember(&job.place);
+            }
+        }),
+        Err(why) => warn!("jobs that came meanwhile may be found late: {why}"),
+    }
+}
+
 impl Adapters {
-    /// Makes them; they ask nobody anything yet.
-    pub(super) fn build(
-        config: &Config,
-        clock: &Arc<dyn Clock>,
-        chance: &Arc<dyn Chance>,
-    ) -> Result<Self, StartError> {
-        let mut forges = BTreeMap::new();
-        for (name, forge) in &config.forges {
-            let id = ForgeId::new(name.as_str());
-            let settings = forge_settings(id.clone(), forge);
-            let github = GitHub::new(settings, Arc::clone(clock), Arc::clone(chance))
-                .map_err(|source| StartError::Forge { name: name.clone(), source })?;
-            forges.insert(id, github);
-        }
+    /// Opens the providers beside forges that are there already.
+    pub(super) fn build(config: &Config, forges: Forges) -> Result<Self, StartError> {
         let mut providers: BTreeMap<ProviderId, Arc<dyn Provider>> = BTreeMap::new();
         for (name, provider) in &config.providers {
             providers.insert(ProviderId::new(name.as_str()), make(name, provider)?);

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The doors open before the lease is held: a standby takes webhooks too, durably, and the leader
-//! finds them in the inbox. A reload that changes pools alone is told to the fleet; one that changes
+//! finds them in the inbox. A standby follows the configuration as well, so that it leads with
+//! the latest one. A reload that changes pools alone is told to the fleet; one that changes
 //! forges or providers ends the fleet in the orderly way and starts it again with the new ones,
 //! which is safe because a restart touches no machine.
 
@@ -27,7 +28,7 @@ use std::time::Duration;
 
 use ostler_actors::fleet::{FleetEnd, ToFleet};
 use ostler_actors::mail::Office;
-use ostler_actors::ports::{Chance, Clock};
+use ostler_actors::ports::{Chance, Clock, StoreError};
 use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info};
@@ -38,8 +39,9 @@ pub use system::{on_system, stop_on_signal};
 use crate::config::watch::News;
 use crate::config::{Config, Loaded, Synchronous};
 use crate::http::{self, Doors};
-use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
+use crate::store::{AesSeal, Durability, Lease, Options, SealError, SqlStore};
 use crate::{github, providers, store};
+use adapters::Forges;
 use ground::{SystemChance, SystemClock};
 use tenure::{Over, Tenure};
 
@@ -110,7 +112,7 @@ pub enum StartError {
     Signals(#[source] std::io::Error),
     /// The lease.
     #[error("cannot take the lease")]
-    Lease(#[source] ostler_actors::ports::StoreError),
+    Lease(#[source] StoreError),
 }
 
 /// Tells how the daemon ended.
@@ -133,6 +135,7 @@ pub struct Daemon {
     registry: Arc<Registry>,
     status: Arc<Status>,
     doors: Doors,
+    forges: Forges,
     server: http::Server,
 }
 
@@ -164,6 +167,10 @@ impl Daemon {
             Arc::clone(&status),
             Arc::clone(&clock),
         );
+        let chance: Arc<dyn Chance> = Arc::new(SystemChance);
+        let forges = adapters::forges(&config, &clock, &chance)?;
+        // Before anybody can knock: a delivery that finds no forge is lost until the next poll.
+        doors.open(&config, &forges);
         let server = http::serve(&config.http, &doors)
             .map_err(|(address, source)| StartError::Listen { address, source })?;
         Ok(Self {
@@ -171,11 +178,12 @@ impl Daemon {
             store,
             seal: Arc::new(seal),
             clock,
-            chance: Arc::new(SystemChance),
+            chance,
             office,
             registry,
             status,
             doors,
+            forges,
             server,
         })
     }
@@ -209,10 +217,7 @@ impl Daemon {
         let mut ended = Ok(Ended::Asked);
         loop {
             self.status.enter(Stage::Standby);
-            let lease = tokio::select! {
-                lease = self.store.take_lease(self.config.store.lease) => lease,
-                () = stopped(&mut stop) => break,
-            };
+            let Some(lease) = self.stand_by(&mut news, &mut stop).await else { break };
             let tenure = match lease.map_err(StartError::Lease) {
                 Ok(lease) => Tenure::new(lease, tokio::runtime::Handle::current()),
                 Err(error) => {
@@ -239,6 +244,25 @@ impl Daemon {
         self.store.close().await;
         info!("stopped; no machine was touched");
         ended
+    }
+
+    /// Waits for the lease, and follows the configuration meanwhile; nothing if it shall stop.
+    async fn stand_by(
+        &mut self,
+        news: &mut mpsc::Receiver<News>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Option<Result<Lease, StoreError>> {
+        let (store, length) = (self.store.clone(), self.config.store.lease);
+        let lease = store.take_lease(length);
+        tokio::pin!(lease);
+        loop {
+            tokio::select! {
+                lease = &mut lease => return Some(lease),
+                () = stopped(stop) => return None,
+                // There is no fleet that could be told.
+                Some(news) = news.recv() => drop(self.take_news(news)),
+            }
+        }
     }
 }
 

@@ -10,12 +10,12 @@ use ostler_actors::{instance, jobs};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
-use super::adapters::Adapters;
+use super::adapters::{Adapters, recall_places};
 use super::chores::Chores;
 use super::ground::LeasedSpawner;
-use super::reload::{Edit, edit};
+use super::reload::Edit;
 use super::{Daemon, Stage, StartError, stopped};
 use crate::config::watch::News;
 use crate::store::{Lease, Tenure as Standing};
@@ -69,8 +69,8 @@ impl Tenure {
         stop: &mut watch::Receiver<bool>,
     ) -> Result<Over, StartError> {
         loop {
-            let adapters = Adapters::build(&daemon.config, &daemon.clock, &daemon.chance)?;
-            daemon.doors.open(&daemon.config, &adapters.forges);
+            let adapters = Adapters::build(&daemon.config, daemon.forges.clone())?;
+            recall_places(&daemon.store, &daemon.forges).await;
             let pools = daemon.config.pool_specs(daemon.clock.now());
             let chores = Chores::begin(daemon, &adapters);
             let mut fleet = self.start_fleet(daemon, &adapters, pools.clone());
@@ -150,7 +150,7 @@ impl Tenure {
                     return Turn::Lost;
                 }
                 Some(news) = news.recv() => {
-                    if let Edit::Adapters = take_news(daemon, news) {
+                    if daemon.take_news(news) == Edit::Adapters {
                         return Turn::Rebuild;
                     }
                 }
@@ -172,29 +172,6 @@ impl Tenure {
         };
         if let Err(why) = lease.release().await {
             warn!("the lease could not be given back and lapses by itself: {why}");
-        }
-    }
-}
-
-/// Puts an edit of the configuration in force, or says why not.
-fn take_news(daemon: &mut Daemon, news: News) -> Edit {
-    match news {
-        Err(problems) => {
-            error!("the configuration is not reloaded, nothing changed:\n{problems}");
-            daemon.status.config(Some(problems.to_string()));
-            Edit::Nothing
-        }
-        Ok(config) => {
-            let edit = edit(&daemon.config, &config);
-            if let Edit::Refused(why) = &edit {
-                error!("the configuration is not reloaded, nothing changed: {why}");
-                daemon.status.config(Some(why.clone()));
-                return edit;
-            }
-            info!("the configuration is reloaded");
-            daemon.status.config(None);
-            daemon.config = config;
-            edit
         }
     }
 }
