@@ -1,3 +1,7 @@
 //! The whole program: its files, its commands, its servers.
 
 mod config_files;
+mod crash;
+mod failover;
+mod reload;
+mod shutdown;
