@@ -22,6 +22,8 @@ use crate::store::{Lease, Tenure as Standing};
 
 /// How long an orderly end may take before it is cut short.
 const ORDERLY: Duration = Duration::from_secs(20);
+/// How long a fleet that lost its lease may take before it is told again.
+const AGAIN: Duration = Duration::from_secs(1);
 /// How often schedules are looked at.
 const SCHEDULES: Duration = Duration::from_secs(30);
 
@@ -68,6 +70,8 @@ impl Tenure {
         news: &mut mpsc::Receiver<News>,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<Over, StartError> {
+        // Others may have led since: what an earlier tenure of ours showed may be long gone.
+        daemon.registry.clear_ownerless();
         loop {
             let adapters = Adapters::build(&daemon.config, daemon.forges.clone())?;
             recall_places(&daemon.store, &daemon.forges).await;
@@ -90,9 +94,13 @@ impl Tenure {
                     return Ok(Over::Asked);
                 }
                 Turn::Lost => {
-                    let _: Result<(), _> = daemon.office.tell(ToFleet::Fenced);
-                    drop(fleet.await);
-                    return Ok(Over::Lost);
+                    // A fleet that is just being started again does not hear it.
+                    loop {
+                        let _: Result<(), _> = daemon.office.tell(ToFleet::Fenced);
+                        if tokio::time::timeout(AGAIN, &mut fleet).await.is_ok() {
+                            return Ok(Over::Lost);
+                        }
+                    }
                 }
             }
         }
