@@ -1,7 +1,7 @@
 //! Telling of changes as they happen: the directories are looked at twice a second.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ostler_actors::model::{MachineName, MachineView, Observation};
@@ -13,8 +13,8 @@ use super::yard::{Yard, beside};
 /// How often is looked.
 const TURN: Duration = Duration::from_millis(500);
 
-/// Begins to watch, for as long as the runtime lives.
-pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
+/// Begins to watch, for as long as the provider is used: a reload opens another in its place.
+pub(super) fn begin(yard: Weak<Yard>, sink: Arc<dyn MachineSink>) {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
         drop(runtime.spawn(keep_watching(yard, sink)));
     } else {
@@ -22,10 +22,9 @@ pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
     }
 }
 
-async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
+async fn keep_watching(yard: Weak<Yard>, sink: Arc<dyn MachineSink>) {
     let mut known = BTreeMap::new();
-    loop {
-        let looking = Arc::clone(&yard);
+    while let Some(looking) = yard.upgrade() {
         if let Ok(Observation::Complete(views)) = beside(move || looking.list()).await {
             tell(&mut known, views, &*sink);
         }

@@ -161,7 +161,7 @@ impl Inventory for LocalProcess {
     }
 
     fn watch(&self, sink: Arc<dyn MachineSink>) {
-        watch::begin(Arc::clone(&self.yard), sink);
+        watch::begin(Arc::downgrade(&self.yard), sink);
     }
 }
 
