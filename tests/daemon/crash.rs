@@ -10,25 +10,22 @@ use std::time::Duration;
 use ostler::demo::agent::Deed;
 use ostler::demo::github::{SimJob, SimStage};
 use ostler::store::{History as _, InstanceQuery, Page, SqlStore};
-use ostler_actors::model::{State, What};
+use ostler_actors::model::{HolderId, State, What};
 use ostler_actors::ports::Records as _;
 use tokio::time::Instant;
 
-use crate::support::daemon::{Daemon, Stage, until};
+use crate::support::daemon::{Daemon, Stage, pool};
 use crate::support::postgres::Postgres;
-
-/// How long jobs and machines may take when nobody disturbs them any more.
-const PATIENCE: Duration = Duration::from_secs(150);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_killed_at_random_moments_loses_nothing_on_sqlite() {
-    Churn::on(Stage::on_sqlite(&pool())).kill_and_restart().await;
+    Churn::on(Stage::on_sqlite(&pool(1, runners()))).kill_and_restart().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_killed_at_random_moments_loses_nothing_on_postgresql() {
     let Some(server) = Postgres::start() else { return };
-    Churn::on(Stage::on(server.database(), &pool())).kill_and_restart().await;
+    Churn::on(Stage::on(server.database(), &pool(1, runners()))).kill_and_restart().await;
 }
 
 /// Holds a stage on which jobs keep coming.
@@ -55,11 +52,13 @@ impl Churn {
             self.queue_some();
             self.live_for_a_while().await;
         }
-        let (churned, daemon) = (began.elapsed(), self.stage.lead().await);
-        let daemon = self.let_everything_end(daemon).await;
+        let (churned, mut daemon) = (began.elapsed(), self.stage.lead().await);
+        self.stage.until_all_jobs_are_over(&mut daemon).await;
+        let served = began.elapsed();
+        self.stage.drain(&mut daemon).await;
         self.check(daemon).await;
         println!(
-            "{} kills ({} while leading), {} jobs, churn {churned:?}, all over after {:?}",
+            "{} kills ({} while leading) in {churned:.0?}, {} jobs over after {served:.0?}, everyone gone after {:.0?}",
             self.kills,
             self.led,
             self.jobs,
@@ -86,7 +85,7 @@ impl Churn {
             self.stage.until_it_leads(&mut daemon, Duration::from_secs(30)).await;
             self.led += 1;
             self.let_pass(1500).await;
-            self.check_promises(&mut daemon);
+            check_promises(&mut daemon);
         }
         let machines = self.stage.machines();
         assert!(machines.len() <= runners() as usize, "more machines than allowed: {machines:?}");
@@ -99,49 +98,14 @@ impl Churn {
         tokio::time::sleep(Duration::from_millis(millis as u64)).await;
     }
 
-    fn check_promises(&self, daemon: &mut Daemon) {
-        let ready = daemon.ready().expect("a leader answers");
-        assert_eq!(ready.body["violations"], 0, "{}", ready.body);
-        assert_eq!(ready.body["foreign_machines"], serde_json::json!([]), "{}", ready.body);
-    }
-
-    /// Waits for all jobs, removes the pool from the configuration and waits for all machines.
-    async fn let_everything_end(&self, mut daemon: Daemon) -> Daemon {
-        let github = &self.stage.github;
-        until("all jobs are over", PATIENCE, async || {
-            daemon.must_live();
-            github.jobs().iter().all(is_over)
-        })
-        .await;
-        self.stage.configure(&other_pool());
-        daemon.signal(rustix::process::Signal::HUP);
-        let records = self.stage.records().await;
-        until("everyone is gone", PATIENCE, async || {
-            daemon.must_live();
-            records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
-        })
-        .await;
-        until("GitHub's last word is heard", PATIENCE, async || {
-            records.open_jobs().await.is_ok_and(|jobs| jobs.is_empty())
-        })
-        .await;
-        records.close().await;
-        daemon
-    }
-
     async fn check(&self, mut daemon: Daemon) {
-        self.check_promises(&mut daemon);
-        for job in self.stage.github.jobs() {
-            check_job(&job);
-        }
+        check_promises(&mut daemon);
+        self.stage.check_jobs();
         assert_eq!(self.stage.machines(), [""; 0]);
         assert_eq!(self.stage.processes(), [0; 0]);
         assert_eq!(self.stage.github.runners().len(), 0, "registrations were left");
+        self.stage.check_logs(&["is lost; standing by"]);
         let logs = self.stage.logs();
-        for bad in ["is broken by", "panicked", "is lost; standing by"] {
-            let line = logs.lines().find(|line| line.contains(bad));
-            assert!(line.is_none(), "{}", line.unwrap_or_default());
-        }
         let records = self.stage.records().await;
         self.check_holders(&records, &logs).await;
         self.check_rows(&records).await;
@@ -151,7 +115,7 @@ impl Churn {
     /// Every start that led did so under a name of its own, and no other names were made.
     async fn check_holders(&self, records: &SqlStore, logs: &str) {
         let holders = records.controller().await.expect("a read").holders;
-        let distinct: BTreeSet<&str> = holders.iter().map(|holder| holder.as_str()).collect();
+        let distinct: BTreeSet<&str> = holders.iter().map(HolderId::as_str).collect();
         assert_eq!(distinct.len(), holders.len());
         let told = logs.lines().filter(|line| line.contains("\"tenure ")).count();
         // A daemon may die between its claim and its word.
@@ -187,12 +151,11 @@ impl Churn {
     }
 }
 
-/// A job whose script ends it did so by its script: nobody touched its machine.
-fn check_job(job: &SimJob) {
-    assert_eq!(job.starts, 1, "{job:?}");
-    let name = job.wish.name.as_str();
-    let expected = if name == "Succeed" { "success" } else { "failure" };
-    assert_eq!(job.stage, SimStage::Completed(expected.into()), "{job:?}");
+/// A leader that broke one of its own promises, or shuns one of its own machines, says so.
+fn check_promises(daemon: &mut Daemon) {
+    let ready = daemon.ready().expect("a leader answers");
+    assert_eq!(ready.body["violations"], 0, "{}", ready.body);
+    assert_eq!(ready.body["foreign_machines"], serde_json::json!([]), "{}", ready.body);
 }
 
 fn is_over(job: &SimJob) -> bool {
@@ -209,18 +172,6 @@ fn deed(number: u32) -> Deed {
         11 => Deed::Terminate,
         _ => Deed::Succeed,
     }
-}
-
-fn pool() -> String {
-    let max = runners();
-    format!(
-        "[[pool]]\nname = \"linux\"\nlabels = [\"self-hosted\", \"linux\"]\nmin_idle = 1\nmax = {max}\n"
-    )
-}
-
-/// A pool that nobody asks for, so that the first one is removed.
-fn other_pool() -> String {
-    "[[pool]]\nname = \"other\"\nlabels = [\"self-hosted\", \"other\"]\nmax = 1\n".into()
 }
 
 fn runners() -> u32 {

@@ -16,6 +16,8 @@ use ostler::demo::agent::{Deed, Script};
 use ostler::demo::github::{JobWish, Options, SimGitHub, SimHookOwner, SimJob, SimStage};
 use ostler::store::{self, SqlStore};
 use ostler_actors::model::{Labels, Place, Scope};
+use ostler_actors::ports::Records as _;
+use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
@@ -26,6 +28,8 @@ use super::process::{kill_all, marked};
 const LEASE: Duration = Duration::from_secs(4);
 /// What webhooks are signed with.
 const SECRET: &str = "a secret of the tests";
+/// How long jobs and machines may take.
+const PATIENCE: Duration = Duration::from_secs(150);
 /// How often a condition is looked at.
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -197,10 +201,67 @@ start_permits_per_host = 64
         self.github.jobs().into_iter().find(|job| job.id == id).expect("a job we queued")
     }
 
-    /// Waits until a job has come so far.
-    pub(crate) async fn until_job(&self, id: u64, stage: &SimStage) {
-        let what = format!("job {id} is {stage:?}");
-        until(&what, Duration::from_secs(60), async || self.job(id).stage == *stage).await;
+    /// Waits until jobs run.
+    pub(crate) async fn until_at_work(&self, jobs: &[u64]) {
+        let runs = |id: &u64| self.job(*id).stage == SimStage::InProgress;
+        until("jobs run", PATIENCE, async || jobs.iter().all(runs)).await;
+    }
+
+    /// Waits until all jobs are over.
+    pub(crate) async fn until_all_jobs_are_over(&self, daemon: &mut Daemon) {
+        let is_over = |job: &SimJob| matches!(job.stage, SimStage::Completed(_));
+        until("all jobs are over", PATIENCE, async || {
+            daemon.must_live();
+            self.github.jobs().iter().all(is_over)
+        })
+        .await;
+    }
+
+    /// Fails unless every job ran once and ended as its script says.
+    pub(crate) fn check_jobs(&self) {
+        for job in self.github.jobs() {
+            assert_eq!(job.starts, 1, "{job:?}");
+            // Whoever dies with its runner fails; only a machine touched by us fails the others.
+            let expected = if job.wish.name == "Succeed" { "success" } else { "failure" };
+            assert_eq!(job.stage, SimStage::Completed(expected.into()), "{job:?}");
+        }
+    }
+
+    /// Removes all pools from the configuration and waits until nobody is left.
+    pub(crate) async fn drain(&self, daemon: &mut Daemon) {
+        let other = "[[pool]]\nname = \"other\"\nlabels = [\"other\"]\nmax = 1\n";
+        self.drain_to(daemon, other).await;
+    }
+
+    /// Leaves only what is written here and waits until nobody is left.
+    pub(crate) async fn drain_to(&self, daemon: &mut Daemon, pools: &str) {
+        self.configure(pools);
+        daemon.signal(Signal::HUP);
+        let records = self.records().await;
+        until("everyone is gone", PATIENCE, async || {
+            daemon.must_live();
+            records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
+        })
+        .await;
+        until("GitHub's last word is heard", PATIENCE, async || {
+            records.open_jobs().await.is_ok_and(|jobs| jobs.is_empty())
+        })
+        .await;
+        records.close().await;
+    }
+
+    /// Fails if a daemon wrote something that it never should.
+    pub(crate) fn check_logs(&self, never: &[&str]) {
+        let logs = self.logs();
+        for bad in ["is broken by", "panicked"].iter().chain(never) {
+            let line = logs.lines().find(|line| line.contains(bad));
+            assert!(line.is_none(), "{}", line.unwrap_or_default());
+        }
+    }
+
+    /// Returns what was sent to our hook, each with the answer.
+    pub(crate) fn answers(&self) -> Vec<u16> {
+        self.github.attempts(self.hook).into_iter().map(|attempt| attempt.status).collect()
     }
 
     /// Returns the names of the machines that exist.
@@ -271,6 +332,13 @@ fn keep(folder: &Path) {
 
 fn folder() -> TempDir {
     tempfile::Builder::new().prefix("ostler-daemon-").tempdir().expect("a folder")
+}
+
+/// Returns a pool of the usual labels.
+pub(crate) fn pool(min_idle: u32, max: u32) -> String {
+    format!(
+        "[[pool]]\nname = \"linux\"\nlabels = [\"self-hosted\", \"linux\"]\nmin_idle = {min_idle}\nmax = {max}\n"
+    )
 }
 
 /// Waits until something is true, and fails with its name if that takes too long.
