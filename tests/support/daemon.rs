@@ -253,7 +253,7 @@ start_permits_per_host = 64
     /// Fails if a daemon wrote something that it never should.
     pub(crate) fn check_logs(&self, never: &[&str]) {
         let logs = self.logs();
-        for bad in ["is broken by", "panicked"].iter().chain(never) {
+        for bad in ["is broken by", "panicked at", "\"panicked\":true"].iter().chain(never) {
             let line = logs.lines().find(|line| line.contains(bad));
             assert!(line.is_none(), "{}", line.unwrap_or_default());
         }
