@@ -113,6 +113,13 @@ impl Registry {
         self.instances.remove_if(id, |_, slot| slot.inlet.is_none());
     }
 
+    /// Clears what nobody owns off the board. For the beginning of a tenure: between owners of one
+    /// tenure an entry must stay, but what an earlier tenure showed may have ended under another.
+    pub fn clear_ownerless(&self) {
+        self.instances.retain(|_, slot| slot.inlet.is_some());
+        self.pools.clear();
+    }
+
     /// Returns how to reach the owner of an instance.
     pub(crate) fn inlet(&self, id: &InstanceId) -> Option<Inlet<ToInstance>> {
         self.instances.get(id).and_then(|slot| slot.inlet.clone())
@@ -238,5 +245,21 @@ impl Drop for Entry {
         } else if let Some(mut slot) = self.registry.instances.get_mut(&self.id) {
             slot.inlet = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_tenure_begins_with_those_who_are_owned() {
+        let board = Arc::<Registry>::default();
+        let claim = |id: &str| board.claim(InstanceId::new(id), Inlet::new(|_| Ok(()))).unwrap();
+        let (owned, left) = (claim("owned"), claim("left"));
+        drop(left);
+        assert!(board.is_ownerless(&InstanceId::new("left")), "its successor must find it");
+        board.clear_ownerless();
+        assert!(board.holds(&owned.id) && !board.holds(&InstanceId::new("left")));
     }
 }

@@ -53,6 +53,9 @@ impl Turn<'_> {
         );
         self.notes.deletion.tries += 1;
         self.notes.deletion.next_at = Some(after(self.now, wait));
+        // The provider spoke of this very machine, which holds its place until it is gone: its pool
+        // need not wait for the proof that it is.
+        self.notes.looked |= answer.is_ok();
         match answer {
             Ok(Deletion::Accepted) => {
                 self.notes.deletion.accepted_at = Some(self.now);

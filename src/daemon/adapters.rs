@@ -10,10 +10,16 @@ use std::sync::Arc;
 use ostler_actors::model::{ForgeId, ProviderId};
 use ostler_actors::ports::{Chance, Clock, Forge, Inventory, Provider, Roster};
 
+use tracing::warn;
+
 use super::StartError;
 use crate::config::{self, Config, ForgeSettings, ProviderSettings};
 use crate::github::{Auth, Credential, GitHub, Settings};
 use crate::providers::process::{INHERITED, Limits, LocalProcess, ProcessSettings};
+use crate::store::{History as _, JobQuery, Page, SqlStore};
+
+/// How many of the latest jobs say where jobs come from.
+const LATELY: u32 = 1000;
 
 /// Holds the forges of a configuration. The doors of a standby need them too.
 #[derive(Clone)]
@@ -35,6 +41,21 @@ impl Forges {
             forges.insert(id, github);
         }
         Ok(Self(forges))
+    }
+
+    /// Tells the forges from which repositories jobs came lately, because GitHub cannot list the
+    /// jobs of an organization: a poll that knows none finds none that came meanwhile.
+    pub(super) async fn recall_places(&self, store: &SqlStore) {
+        let page = Page { limit: LATELY, cursor: None };
+        match store.jobs(&JobQuery::default(), &page).await {
+            // The latest are told last: those longest silent are the first to be forgotten.
+            Ok(jobs) => jobs.items.iter().rev().for_each(|job| {
+                if let Some(forge) = self.0.get(&job.id.forge) {
+                    forge.remember(&job.place);
+                }
+            }),
+            Err(why) => warn!("jobs that came meanwhile may be found late: {why}"),
+        }
     }
 
     /// Returns the doing halves.

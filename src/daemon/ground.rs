@@ -96,6 +96,8 @@ async fn when_allowed(lease: Arc<Lease>, errand: Errand) {
     while !lease.may_act() {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
+    // An errand that is under way must not keep an orderly end from giving the lease back.
+    drop(lease);
     errand.await;
 }
 

@@ -79,8 +79,11 @@ impl Tenure {
         daemon.starting = false;
         daemon.status.enter(Stage::Leading);
         daemon.open_doors().await;
+        // Others may have led since: what an earlier tenure of ours showed may be long gone.
+        daemon.registry.clear_ownerless();
         loop {
             providers.clear_leftovers();
+            daemon.forges.recall_places(&daemon.store).await;
             let pools = daemon.config.pool_specs(daemon.clock.now());
             let chores = Chores::begin(daemon);
             let mut fleet = self.start_fleet(daemon, &providers, pools.clone());

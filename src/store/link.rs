@@ -308,9 +308,10 @@ async fn postgres(place: &Place) -> Result<Link, OpenError> {
     Ok(link)
 }
 
-/// A writer that hangs must not hold the lease row against its successor, and a commit that
-/// is answered must be durable even where the server's default says otherwise.
-const MANNERS: &str = "set idle_in_transaction_session_timeout = '10s'; set lock_timeout = '10s'; \
+/// A writer that hangs must not hold the lease row against its successor for longer than the
+/// shortest lease, and a commit that is answered must be durable even where the server's default
+/// says otherwise.
+const MANNERS: &str = "set idle_in_transaction_session_timeout = '3s'; set lock_timeout = '10s'; \
      select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'";
 
 /// Is a handful of connections that read.

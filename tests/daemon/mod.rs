@@ -1,5 +1,9 @@
 //! The whole program: its files, its commands, its servers.
 
 mod config_files;
+mod crash;
 mod demo;
+mod failover;
+mod reload;
 mod service;
+mod shutdown;

@@ -69,6 +69,24 @@ fn is_offered(job: &Job) -> bool {
 }
 
 #[test]
+fn a_crash_while_deleting_does_not_keep_the_pool_from_creating() {
+    for nth in 1..=4 {
+        story(Plan::quiet(vec![pool("linux", "witness", 2)]), async |world| {
+            let job = world.queue(&["linux"], MINUTE);
+            world.wait_for("the job over", 30 * MINUTE, |world| world.is_over(job)).await;
+            world.crash_at_save(nth, Point::Before);
+            let crashed = |what: &Seen| matches!(what, Seen::Crashed(_));
+            world.wait_for("a crash", 5 * MINUTE, |it| seen(it, 0, crashed) == 1).await;
+            let since = world.now();
+            world.queue(&["linux"], MINUTE);
+            world.wait_for("another life", 10 * MINUTE, |world| lives(world) == 2).await;
+            // Proving that the old machine is gone takes a minute; nobody waits for that.
+            world.wait_for("a new machine", 30 * SECOND, |it| creates(it, since) > 0).await;
+        });
+    }
+}
+
+#[test]
 fn f43_restart_of_the_daemon_in_the_middle_of_a_job_touches_nobody() {
     for provider in ["split", "witness", "blind"] {
         story(Plan::quiet(vec![warm("linux", provider, 1, 4)]), async |world| {

@@ -1,4 +1,6 @@
 //! Real servers for tests, started and removed by the test that needs them.
 
 pub(crate) mod cut;
+pub(crate) mod daemon;
 pub(crate) mod postgres;
+pub(crate) mod process;

@@ -152,6 +152,15 @@ impl SimGitHub {
         })
     }
 
+    /// Lets a hook lead elsewhere: whoever listens there has moved.
+    pub fn move_hook(&self, hook: u64, url: &str) {
+        self.shared.change(|state| {
+            if let Some(hook) = state.hooks.get_mut(&hook) {
+                url.clone_into(&mut hook.url);
+            }
+        });
+    }
+
     /// Queues a job.
     pub fn queue(&self, place: &Place, wish: JobWish) -> u64 {
         self.shared.change(|state| state.queue(place.clone(), wish, SimStage::Queued, None))

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
-use ostler_actors::model::{ExitFacts, MachinePhase, Worker};
-use ostler_actors::ports::{Grace, Provider as _};
+use ostler_actors::model::{ExitFacts, MachineName, MachinePhase, MachineView, Worker};
+use ostler_actors::ports::{Grace, Inventory as _, MachineSink, Provider as _};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -157,4 +158,24 @@ async fn a_machine_whose_maker_died_too_early_is_over_and_never_began() {
     let facts = over(&provider, "m1").await;
     assert_eq!(facts, ExitFacts { part: Some("keeper".into()), ..ExitFacts::default() });
     away(&provider, "m1").await;
+}
+
+/// Hears nothing; it is only looked whether somebody still holds it.
+struct Deaf;
+
+impl MachineSink for Deaf {
+    fn seen(&self, _: MachineView) {}
+    fn missed(&self, _: MachineName) {}
+}
+
+#[tokio::test]
+async fn a_provider_that_was_replaced_is_no_longer_watched() {
+    let yard = Yard::running("exit 0");
+    let sink = Arc::new(Deaf);
+    let provider = yard.provider();
+    provider.watch(Arc::clone(&sink) as _);
+    assert!(Arc::strong_count(&sink) > 1, "nobody watches");
+    drop(provider);
+    // Each reload would leave one more behind.
+    until("nobody watches", async || (Arc::strong_count(&sink) == 1).then_some(())).await;
 }

@@ -1,0 +1,196 @@
+//! Killed at any moment and started again, the daemon loses nothing, doubles nothing and leaves
+//! nothing, whatever its jobs do meanwhile.
+//!
+//! `OSTLER_KILLS=200` asks for that many kills instead of ten, `OSTLER_RUNNERS=50` for a larger
+//! pool, `OSTLER_SEED=7` for the same moments again.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ostler::demo::agent::Deed;
+use ostler::demo::github::{SimJob, SimStage};
+use ostler::store::{History as _, InstanceQuery, Page, SqlStore};
+use ostler_actors::model::{HolderId, State, What};
+use ostler_actors::ports::Records as _;
+use tokio::time::Instant;
+
+use crate::support::daemon::{Daemon, Stage, pool};
+use crate::support::postgres::Postgres;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_killed_at_random_moments_loses_nothing_on_sqlite() {
+    Churn::on(Stage::on_sqlite(&pool(1, runners()))).kill_and_restart().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_killed_at_random_moments_loses_nothing_on_postgresql() {
+    let Some(server) = Postgres::start() else { return };
+    Churn::on(Stage::on(server.database(), &pool(1, runners()))).kill_and_restart().await;
+}
+
+/// Holds a stage on which jobs keep coming.
+struct Churn {
+    stage: Stage,
+    kills: u32,
+    jobs: u32,
+    dice: Dice,
+    /// Kills of a daemon that led.
+    led: u32,
+}
+
+impl Churn {
+    fn on(stage: Stage) -> Self {
+        let seed = asked("OSTLER_SEED").unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
+        println!("the moments of this run come again with OSTLER_SEED={seed}");
+        let kills = asked("OSTLER_KILLS").and_then(|it| it.try_into().ok()).unwrap_or(10);
+        Self { stage, kills, jobs: 0, dice: Dice(seed), led: 0 }
+    }
+
+    async fn kill_and_restart(mut self) {
+        let began = Instant::now();
+        for _ in 0..self.kills {
+            self.queue_some();
+            self.live_for_a_while().await;
+        }
+        let (churned, mut daemon) = (began.elapsed(), self.stage.lead().await);
+        self.stage.until_all_jobs_are_over(&mut daemon).await;
+        let served = began.elapsed();
+        self.stage.drain(&mut daemon).await;
+        self.check(daemon).await;
+        println!(
+            "{} kills ({} while leading) in {churned:.0?}, {} jobs over after {served:.0?}, everyone gone after {:.0?}",
+            self.kills,
+            self.led,
+            self.jobs,
+            began.elapsed()
+        );
+    }
+
+    /// Lets jobs come: never so many that the end has to wait for them.
+    fn queue_some(&mut self) {
+        let open = self.stage.github.jobs().iter().filter(|job| !is_over(job)).count();
+        let room = usize::try_from(runners()).unwrap_or(usize::MAX) * 2;
+        for _ in open..room.min(open + 1 + self.dice.below(runners())) {
+            self.jobs += 1;
+            self.stage.queue(deed(self.jobs), 100 + self.dice.below(1500) as u64);
+        }
+    }
+
+    /// Starts a daemon and kills it: at any moment of its start, or at any moment of its work.
+    async fn live_for_a_while(&mut self) {
+        let mut daemon = self.stage.spawn();
+        if self.dice.below(3) == 0 {
+            self.let_pass(600).await;
+        } else {
+            self.stage.until_it_leads(&mut daemon, Duration::from_secs(30)).await;
+            self.led += 1;
+            self.let_pass(1500).await;
+            check_promises(&mut daemon);
+        }
+        let machines = self.stage.machines();
+        assert!(machines.len() <= runners() as usize, "more machines than allowed: {machines:?}");
+        daemon.kill();
+    }
+
+    /// Lets a random time pass: not to wait for something, but to strike at any moment.
+    async fn let_pass(&mut self, most: u32) {
+        let millis = self.dice.below(most);
+        tokio::time::sleep(Duration::from_millis(millis as u64)).await;
+    }
+
+    async fn check(&self, mut daemon: Daemon) {
+        check_promises(&mut daemon);
+        self.stage.check_jobs();
+        assert_eq!(self.stage.machines(), [""; 0]);
+        assert_eq!(self.stage.processes(), [0; 0]);
+        assert_eq!(self.stage.github.runners().len(), 0, "registrations were left");
+        self.stage.check_logs(&["is lost; standing by"]);
+        let logs = self.stage.logs();
+        let records = self.stage.records().await;
+        self.check_holders(&records, &logs).await;
+        self.check_rows(&records).await;
+        records.close().await;
+    }
+
+    /// Every start that led did so under a name of its own, and no other names were made.
+    async fn check_holders(&self, records: &SqlStore, logs: &str) {
+        let holders = records.controller().await.expect("a read").holders;
+        let distinct: BTreeSet<&str> = holders.iter().map(HolderId::as_str).collect();
+        assert_eq!(distinct.len(), holders.len());
+        let told = logs.lines().filter(|line| line.contains("\"tenure ")).count();
+        // A daemon may die between its claim and its word.
+        assert!((told..=self.stage.starts() as usize).contains(&holders.len()), "{holders:?}");
+    }
+
+    /// Every row is deleted, with a record of its end, and nobody was ever stuck.
+    async fn check_rows(&self, records: &SqlStore) {
+        let (mut cursor, mut rows, mut creates) = (None, 0, 0);
+        loop {
+            let page = Page { limit: 1000, cursor };
+            let found = records.instances(&InstanceQuery::default(), &page).await.expect("a read");
+            rows += found.items.len();
+            for row in &found.items {
+                assert_eq!(row.state, State::Deleted, "{row:?}");
+                creates += usize::from(row.create_called_at.is_some());
+            }
+            cursor = found.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let mut seq = 0;
+        loop {
+            let events = records.events_after(seq, 1000).await.expect("a read");
+            let Some(last) = events.last() else { break };
+            seq = last.seq;
+            for event in &events {
+                assert_ne!(event.event.what, What::Stuck, "{event:?}");
+            }
+        }
+        println!("{rows} instances, {creates} machines ordered");
+    }
+}
+
+/// A leader that broke one of its own promises, or shuns one of its own machines, says so.
+fn check_promises(daemon: &mut Daemon) {
+    let ready = daemon.ready().expect("a leader answers");
+    assert_eq!(ready.body["violations"], 0, "{}", ready.body);
+    assert_eq!(ready.body["foreign_machines"], serde_json::json!([]), "{}", ready.body);
+}
+
+fn is_over(job: &SimJob) -> bool {
+    matches!(job.stage, SimStage::Completed(_))
+}
+
+/// Most jobs end well; the others take their runner with them.
+fn deed(number: u32) -> Deed {
+    match number % 12 {
+        3 => Deed::Kill,
+        5 => Deed::Fail,
+        7 => Deed::Abort,
+        9 => Deed::Vanish,
+        11 => Deed::Terminate,
+        _ => Deed::Succeed,
+    }
+}
+
+fn runners() -> u32 {
+    asked("OSTLER_RUNNERS").and_then(|it| it.try_into().ok()).unwrap_or(6)
+}
+
+fn asked(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
+}
+
+/// Draws numbers that come again with the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u32) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((word >> 33) % u64::from(end.max(1))).unwrap_or_default()
+    }
+}

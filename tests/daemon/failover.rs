@@ -1,0 +1,120 @@
+//! Two daemons on one PostgreSQL: one leads, one stands by, and no job notices who.
+
+use std::time::Duration;
+
+use ostler::demo::agent::Deed;
+use ostler::store::{History as _, InstanceQuery, Page};
+use ostler_actors::ports::Records as _;
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use crate::support::daemon::{Daemon, Stage, pool, until};
+use crate::support::postgres::Postgres;
+
+/// The lease of the stage, and what a standby may take on top of it.
+const LEASE_AND_SOME: Duration = Duration::from_secs(3 + 5);
+/// How long a daemon may take to say what it is.
+const SOON: Duration = Duration::from_secs(40);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_standby_takes_over_from_a_killed_leader_and_no_job_is_touched() {
+    let Some(server) = Postgres::start() else { return };
+    let stage = Stage::on(server.database(), &pool(1, 6));
+    let leader = stage.lead().await;
+    let mut standby = stand_by(&stage).await;
+    let jobs: Vec<u64> = (0..4).map(|_| stage.queue(Deed::Succeed, 8000)).collect();
+    stage.until_at_work(&jobs).await;
+    // From now on the standby takes the deliveries: durably, for whoever leads.
+    stage.point_hook_at(standby.address().expect("it listens"));
+    let heard = stage.answers().len();
+    stage.queue(Deed::Succeed, 300);
+    stage.queue(Deed::Kill, 300);
+    until("the standby has answered", SOON, async || {
+        let answers = stage.answers();
+        answers.len() >= heard + 2 && answers.iter().all(|status| *status != 0)
+    })
+    .await;
+    assert!(stage.answers()[heard..].iter().all(|status| *status == 202), "{:?}", stage.answers());
+
+    let killed = Instant::now();
+    leader.kill();
+    stage.until_it_leads(&mut standby, LEASE_AND_SOME).await;
+    println!("led again after {:?}", killed.elapsed());
+    end(&stage, standby, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_slept_too_long_stands_by_and_disturbs_nobody() {
+    let Some(server) = Postgres::start() else { return };
+    let stage = Stage::on(server.database(), &pool(1, 6));
+    let mut sleeper = stage.lead().await;
+    let mut second = stand_by(&stage).await;
+    let jobs: Vec<u64> = (0..3).map(|_| stage.queue(Deed::Succeed, 12_000)).collect();
+    stage.until_at_work(&jobs).await;
+
+    let frozen = Instant::now();
+    sleeper.signal(Signal::STOP);
+    stage.until_it_leads(&mut second, LEASE_AND_SOME).await;
+    println!("led again after {:?}", frozen.elapsed());
+    stage.queue(Deed::Succeed, 300);
+    sleeper.signal(Signal::CONT);
+    until("the sleeper stands by", SOON, async || {
+        assert_eq!(second.ready().expect("it answers").status, 200, "the new leader is disturbed");
+        sleeper.ready().is_some_and(|it| (it.status, it.stage()) == (503, "standby"))
+    })
+    .await;
+    stage.until_all_jobs_are_over(&mut second).await;
+    assert_eq!(sleeper.stage(), "standby");
+
+    // Having lost the lease once does not keep it from leading again.
+    second.kill();
+    stage.until_it_leads(&mut sleeper, LEASE_AND_SOME).await;
+    stage.queue(Deed::Succeed, 300);
+    end(&stage, sleeper, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_is_told_to_stop_gives_its_lease_back_at_once() {
+    let Some(server) = Postgres::start() else { return };
+    let mut stage = Stage::on(server.database(), "");
+    let longer = stage.base().replace("lease = \"3s\"", "lease = \"40s\"");
+    stage.write_config(&format!("{longer}\n{}", pool(2, 3)));
+    let mut leader = stage.lead().await;
+    let mut standby = stand_by(&stage).await;
+    until("runners are ready", SOON, async || stage.github.runners().len() == 2).await;
+
+    leader.signal(Signal::TERM);
+    assert_eq!(leader.ended(Duration::from_secs(45)).await.code(), Some(0), "{}", leader.log());
+    // A standby looks ten times in a lease.
+    stage.until_it_leads(&mut standby, Duration::from_secs(10)).await;
+    assert!(!leader.log().contains("lapses by itself"), "{}", leader.log());
+    stage.leave();
+}
+
+/// Starts a second daemon, which has to wait.
+async fn stand_by(stage: &Stage) -> Daemon {
+    let mut daemon = stage.spawn();
+    until("a second daemon stands by", SOON, async || {
+        daemon.must_live();
+        daemon.ready().is_some_and(|it| (it.status, it.stage()) == (503, "standby"))
+    })
+    .await;
+    daemon
+}
+
+/// Lets everything end, then looks whether anything was lost, doubled or touched.
+async fn end(stage: &Stage, mut leader: Daemon, tenures: usize) {
+    stage.until_all_jobs_are_over(&mut leader).await;
+    stage.drain(&mut leader).await;
+    stage.check_jobs();
+    stage.check_logs(&[]);
+    assert_eq!(leader.ready().expect("it answers").body["violations"], 0);
+    let records = stage.records().await;
+    assert_eq!(records.controller().await.expect("a read").holders.len(), tenures);
+    let page = Page { limit: 1000, cursor: None };
+    let rows = records.instances(&InstanceQuery::default(), &page).await.expect("a read").items;
+    // One for each job and one that is kept idle; more would have been made twice.
+    let (most, made) = (stage.github.jobs().len() + 2, rows.len());
+    assert!(made <= most, "{made} machines for {most}");
+    records.close().await;
+}

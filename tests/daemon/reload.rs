@@ -1,0 +1,144 @@
+//! The configuration is edited while the daemon runs: all of an edit is applied, or nothing.
+
+use std::time::Duration;
+
+use ostler::demo::agent::Deed;
+use rustix::process::Signal;
+
+use crate::support::daemon::{Daemon, Stage, pool, until};
+
+/// How long an edit may take: two looks at the files, and what it asks for.
+const EDIT: Duration = Duration::from_secs(40);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_edited_pool_is_applied_and_a_broken_edit_changes_nothing() {
+    let mut stage = Stage::on_sqlite(&pool(1, 4));
+    let mut daemon = stage.lead().await;
+    until("one runner is there", EDIT, async || stage.machines().len() == 1).await;
+    stage.configure(&pool(2, 4));
+    until("two runners are there", EDIT, async || stage.machines().len() == 2).await;
+    // A keeper and a runner each.
+    until("all are at home", EDIT, async || stage.processes().len() == 4).await;
+    let (machines, processes) = (stage.machines(), stage.processes());
+
+    stage.configure("[[pool]]\nname = \"linux\"\nmax = \"many\"\n");
+    until_config(&mut daemon, "the problem is shown", |text| text.contains("max")).await;
+    assert_eq!(daemon.ready().expect("it answers").status, 200, "a bad edit stops nobody");
+    assert_eq!((stage.machines(), stage.processes()), (machines, processes));
+
+    stage.configure(&pool(3, 4));
+    until("three runners are there", EDIT, async || stage.machines().len() == 3).await;
+    until_config(&mut daemon, "nothing is wrong", |text| text == "ok").await;
+    stage.leave();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hangup_reloads_at_once_changed_or_not() {
+    let stage = Stage::on_sqlite(&pool(0, 1));
+    let daemon = stage.lead().await;
+    assert!(!daemon.log().contains("the configuration is reloaded"));
+    daemon.signal(Signal::HUP);
+    until("it reloads", EDIT, async || daemon.log().contains("the configuration is reloaded"))
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn other_forges_or_providers_restart_the_fleet_and_touch_no_machine() {
+    let mut stage = Stage::on_sqlite(&pool(1, 4));
+    let mut daemon = stage.lead().await;
+    let job = stage.queue(Deed::Succeed, 6000);
+    stage.until_at_work(&[job]).await;
+    until("one runner is idle", EDIT, async || stage.machines().len() == 2).await;
+    until("all are at home", EDIT, async || stage.processes().len() == 4).await;
+    let processes = stage.processes();
+
+    let edited = stage.base().replace("jit_per_minute = 0", "jit_per_minute = 100");
+    stage.write_config(&format!("{edited}\n{}", pool(1, 4)));
+    daemon.signal(Signal::HUP);
+    until("the fleet starts again", EDIT, async || {
+        daemon.log().contains("starting the fleet again")
+    })
+    .await;
+    assert_eq!(stage.processes(), processes, "a machine was touched");
+    stage.until_all_jobs_are_over(&mut daemon).await;
+    stage.check_jobs();
+    // The restarted fleet works, and hears of jobs.
+    stage.queue(Deed::Succeed, 100);
+    stage.until_all_jobs_are_over(&mut daemon).await;
+    stage.check_jobs();
+    stage.check_logs(&[]);
+    stage.leave();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_cannot_be_opened_is_refused_and_the_old_ones_stay() {
+    let mut stage = Stage::on_sqlite(&pool(1, 4));
+    let mut daemon = stage.lead().await;
+    until("one runner is there", EDIT, async || stage.machines().len() == 1).await;
+    stage.write("in-the-way", "a file, not a folder");
+    let spare = provider(&stage, "in-the-way/machines");
+    stage.configure(&format!("{spare}\n{}", pool(2, 4)));
+    daemon.signal(Signal::HUP);
+    until_config(&mut daemon, "the problem is shown", |text| text.contains("spare")).await;
+    assert_eq!(daemon.ready().expect("it answers").status, 200);
+    assert_eq!(stage.machines().len(), 1, "half of the edit was applied");
+    stage.leave();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_goes_only_when_nothing_uses_it_any_more() {
+    let stage = Stage::on_sqlite("");
+    let provider = provider(&stage, "machines");
+    let spare = pool(0, 2).replace("max", "provider = \"spare\"\nmax");
+    let other = "[[pool]]\nname = \"other\"\nlabels = [\"other\"]\nmax = 1\n";
+    stage.configure(&format!("{provider}\n{spare}\n{other}"));
+    let mut daemon = stage.lead().await;
+    let job = stage.queue(Deed::Succeed, 6000);
+    stage.until_at_work(&[job]).await;
+
+    // Pool and provider at once: the machine would have nobody who can delete it.
+    stage.configure(other);
+    daemon.signal(Signal::HUP);
+    let used = |text: &str| text.contains("provider `spare` is still used by pool `linux`");
+    until_config(&mut daemon, "the edit is refused", used).await;
+    // The pool first, which drains; the provider still has to wait for its machine.
+    stage.configure(&format!("{provider}\n{other}"));
+    daemon.signal(Signal::HUP);
+    until_config(&mut daemon, "the pool is removed", |text| text == "ok").await;
+    stage.configure(other);
+    daemon.signal(Signal::HUP);
+    let used = |text: &str| text.contains("provider `spare` is still used by instance `linux-");
+    until_config(&mut daemon, "the provider is kept", used).await;
+
+    stage.configure(&format!("{provider}\n{other}"));
+    daemon.signal(Signal::HUP);
+    until_config(&mut daemon, "all is well", |text| text == "ok").await;
+    stage.until_all_jobs_are_over(&mut daemon).await;
+    stage.check_jobs();
+    stage.drain_to(&mut daemon, &format!("{provider}\n{other}")).await;
+    stage.configure(other);
+    daemon.signal(Signal::HUP);
+    until("the provider goes", EDIT, async || {
+        daemon.log().matches("starting the fleet again").count() == 1
+    })
+    .await;
+    until_config(&mut daemon, "all is well", |text| text == "ok").await;
+}
+
+/// Returns a second provider beside the first one.
+fn provider(stage: &Stage, work_dir: &str) -> String {
+    let base = stage.base();
+    let (_, rest) = base.split_once("[provider.local]").expect("the first provider");
+    let (first, _) = rest.split_once("[reaper]").expect("what follows it");
+    let old = format!("work_dir = \"{}\"", stage.path("machines").display());
+    let new = format!("work_dir = \"{}\"", stage.path(work_dir).display());
+    format!("[provider.spare]\n{}", first.replace(&old, &new))
+}
+
+async fn until_config(daemon: &mut Daemon, what: &str, is_right: impl Fn(&str) -> bool) {
+    until(what, EDIT, async || {
+        daemon.must_live();
+        daemon.ready().is_some_and(|ready| is_right(ready.config()))
+    })
+    .await;
+}
