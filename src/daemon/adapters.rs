@@ -7,6 +7,7 @@ use ostler_actors::model::{ForgeId, ProviderId};
 use ostler_actors::ports::{Chance, Clock, Forge, Inventory, Provider, Roster};
 
 use super::StartError;
+use super::ground::{SystemChance, SystemClock};
 use crate::config::{self, Auth, Config, ForgeSettings, ProviderSettings};
 use crate::github::{Credential, GitHub, Settings};
 use crate::providers::process::{INHERITED, Limits, LocalProcess, ProcessSettings};
@@ -28,11 +29,8 @@ impl Adapters {
     ) -> Result<Self, StartError> {
         let mut forges = BTreeMap::new();
         for (name, forge) in &config.forges {
-            let id = ForgeId::new(name.as_str());
-            let settings = forge_settings(id.clone(), forge);
-            let github = GitHub::new(settings, Arc::clone(clock), Arc::clone(chance))
-                .map_err(|source| StartError::Forge { name: name.clone(), source })?;
-            forges.insert(id, github);
+            let github = connect(name, forge, clock, chance)?;
+            forges.insert(ForgeId::new(name.as_str()), github);
         }
         let mut providers: BTreeMap<ProviderId, Arc<dyn Provider>> = BTreeMap::new();
         for (name, provider) in &config.providers {
@@ -55,6 +53,28 @@ impl Adapters {
     pub(super) fn inventories(&self) -> BTreeMap<ProviderId, Arc<dyn Inventory>> {
         self.providers.iter().map(|(id, it)| (id.clone(), Arc::clone(it) as _)).collect()
     }
+}
+
+/// Makes one forge for a command that asks by itself; it asks nobody anything yet.
+pub fn open_forge(name: &str, forge: &ForgeSettings) -> Result<GitHub, StartError> {
+    let (clock, chance) = (Arc::new(SystemClock) as _, Arc::new(SystemChance) as _);
+    connect(name, forge, &clock, &chance)
+}
+
+/// Tries whether a provider opens, and lets it go again.
+pub fn try_provider(name: &str, provider: &ProviderSettings) -> Result<(), StartError> {
+    make(name, provider).map(drop)
+}
+
+fn connect(
+    name: &str,
+    forge: &ForgeSettings,
+    clock: &Arc<dyn Clock>,
+    chance: &Arc<dyn Chance>,
+) -> Result<GitHub, StartError> {
+    let settings = forge_settings(ForgeId::new(name), forge);
+    GitHub::new(settings, Arc::clone(clock), Arc::clone(chance))
+        .map_err(|source| StartError::Forge { name: name.to_owned(), source })
 }
 
 fn make(name: &str, provider: &ProviderSettings) -> Result<Arc<dyn Provider>, StartError> {

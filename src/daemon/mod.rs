@@ -32,6 +32,7 @@ use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info};
 
+pub use adapters::{open_forge, try_provider};
 pub use status::{Shown, Stage, Status};
 pub use system::{on_system, stop_on_signal};
 

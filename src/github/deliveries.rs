@@ -6,6 +6,7 @@
 //! growing intervals. The log reaches back three days, and so does the longest sweep.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,6 +18,7 @@ use super::GitHub;
 use super::answer::Answer;
 use super::failure::Failure;
 use super::governor::Lane;
+use super::hooks::Delivery;
 use super::hub::Question;
 use super::identity::Identity;
 use super::route::{self, PAGE, Route};
@@ -26,6 +28,8 @@ use super::wire::{lenient, maybe_date};
 const OVERLAP: Duration = Duration::from_mins(15);
 /// How far back GitHub can send again.
 const REACH: Duration = Duration::from_hours(72);
+/// How many attempts are shown to people.
+const SHOWN: &str = "20";
 /// How many pages a sweep reads at most.
 const PAGES: usize = 500;
 /// The longest wait between two attempts of one delivery.
@@ -72,6 +76,18 @@ pub(super) struct Attempt {
     event: String,
 }
 
+impl Attempt {
+    fn shown(self) -> Delivery {
+        Delivery {
+            id: self.id,
+            guid: self.guid,
+            delivered_at: self.delivered_at,
+            status_code: self.status_code,
+            event: self.event,
+        }
+    }
+}
+
 impl GitHub {
     /// Sweeps one hook. `cursor` is what the last sweep returned; without one it looks back as
     /// far as GitHub can.
@@ -83,27 +99,41 @@ impl GitHub {
         let begun = self.hub.date();
         let since = reach_back(cursor, begun);
         let mut report = SweepReport { read: 0, asked_again: Vec::new(), left: 0, cursor: begun };
-        match hook {
-            Hook::App => {
-                for app in self.hub.apps() {
-                    let path = "/app/hook/deliveries".to_owned();
-                    self.sweep(&Log { app: Some(&app), scope: None, path }, since, &mut report)
-                        .await
-                        .map_err(Failure::why)?;
-                }
-            }
-            Hook::Scope { scope, id } => {
-                let path = format!("{}/hooks/{id}/deliveries", route::of(scope));
-                self.sweep(&Log { app: None, scope: Some(scope), path }, since, &mut report)
-                    .await
-                    .map_err(Failure::why)?;
-            }
+        for (app, scope, path) in self.logs(hook) {
+            let log = Log { app: app.as_deref(), scope, path };
+            self.sweep(&log, since, &mut report).await.map_err(Failure::why)?;
         }
         if !report.asked_again.is_empty() {
             let count = report.asked_again.len();
             info!(hook = ?hook, count, "asked GitHub to send {count} lost deliveries again");
         }
         Ok(report)
+    }
+
+    /// Returns the logs of a hook, and as whom each is read: every App has one of its own.
+    pub(super) fn logs<'a>(
+        &self,
+        hook: &'a Hook,
+    ) -> Vec<(Option<Arc<Identity>>, Option<&'a Scope>, String)> {
+        match hook {
+            Hook::App => {
+                let log = |app| (Some(app), None, "/app/hook/deliveries".to_owned());
+                self.hub.apps().into_iter().map(log).collect()
+            }
+            Hook::Scope { scope, id } => {
+                vec![(None, Some(scope), format!("{}/deliveries", route::hook(scope, *id).path))]
+            }
+        }
+    }
+
+    /// Reads the newest page of a log.
+    pub(super) async fn newest(&self, log: &Log<'_>) -> Result<Vec<Delivery>, Failure> {
+        let route = route::other("deliveries", log.path.clone()).with("per_page", SHOWN);
+        let answer = self.ask_log(log, Lane::Check, &Question::get(route)).await?;
+        if answer.status != 200 {
+            return Err(answer.unexpected("cannot read the deliveries of a hook"));
+        }
+        Ok(answer.read::<Vec<Attempt>>()?.into_iter().map(Attempt::shown).collect())
     }
 
     async fn sweep(
@@ -170,10 +200,10 @@ impl GitHub {
 }
 
 /// Points at one log and who may read it.
-struct Log<'a> {
-    app: Option<&'a Identity>,
-    scope: Option<&'a Scope>,
-    path: String,
+pub(super) struct Log<'a> {
+    pub(super) app: Option<&'a Identity>,
+    pub(super) scope: Option<&'a Scope>,
+    pub(super) path: String,
 }
 
 /// Decides where to stop reading: behind the last sweep, never further than GitHub can reach.

@@ -51,6 +51,10 @@ impl<'a> Question<'a> {
         Self { method: Method::POST, route, body, etags: None }
     }
 
+    pub(super) fn patch(route: Route, body: Value) -> Self {
+        Self { method: Method::PATCH, route, body: Some(body), etags: None }
+    }
+
     pub(super) fn remove(route: Route) -> Self {
         Self { method: Method::DELETE, route, body: None, etags: None }
     }

@@ -29,6 +29,7 @@ mod exchange;
 mod failure;
 mod governor;
 mod groups;
+mod hooks;
 mod hub;
 mod identity;
 mod keys;
@@ -52,6 +53,7 @@ use ostler_actors::ports::{Chance, Clock};
 
 pub use deliveries::{Hook, SweepReport};
 pub use governor::{Budget, Governor, Held, Lane, Limits, Permit, Resource, Ruling, Told};
+pub use hooks::{Delivery, HookView, HookWish, Installed, faults};
 pub use settings::{BadSettings, Credential, Settings};
 pub use tally::{Figures, RateFigure};
 

@@ -71,6 +71,14 @@ pub(super) fn repositories(organization: &str) -> Route {
     list.with("sort", "pushed").with("direction", "desc")
 }
 
+pub(super) fn hooks(scope: &Scope) -> Route {
+    route("hooks", format!("{}/hooks", of(scope)))
+}
+
+pub(super) fn hook(scope: &Scope, id: u64) -> Route {
+    route("hook", format!("{}/hooks/{id}", of(scope)))
+}
+
 pub(super) fn job(place: &Place, number: u64) -> Route {
     route("job", format!("{}/actions/jobs/{number}", at(place)))
 }

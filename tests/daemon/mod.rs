@@ -1,3 +1,4 @@
 //! The whole program: its files, its commands, its servers.
 
 mod config_files;
+mod forge;
