@@ -27,11 +27,7 @@ impl Adapters {
         clock: &Arc<dyn Clock>,
         chance: &Arc<dyn Chance>,
     ) -> Result<Self, StartError> {
-        let mut forges = BTreeMap::new();
-        for (name, forge) in &config.forges {
-            let github = connect(name, forge, clock, chance)?;
-            forges.insert(ForgeId::new(name.as_str()), github);
-        }
+        let forges = forges(config, clock, chance)?;
         let mut providers: BTreeMap<ProviderId, Arc<dyn Provider>> = BTreeMap::new();
         for (name, provider) in &config.providers {
             providers.insert(ProviderId::new(name.as_str()), make(name, provider)?);
@@ -53,6 +49,19 @@ impl Adapters {
     pub(super) fn inventories(&self) -> BTreeMap<ProviderId, Arc<dyn Inventory>> {
         self.providers.iter().map(|(id, it)| (id.clone(), Arc::clone(it) as _)).collect()
     }
+}
+
+/// Makes the forges of a configuration.
+pub(super) fn forges(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    chance: &Arc<dyn Chance>,
+) -> Result<BTreeMap<ForgeId, GitHub>, StartError> {
+    let named = config.forges.iter();
+    let made = named.map(|(name, forge)| {
+        connect(name, forge, clock, chance).map(|github| (ForgeId::new(name.as_str()), github))
+    });
+    made.collect()
 }
 
 /// Makes one forge for a command that asks by itself; it asks nobody anything yet.

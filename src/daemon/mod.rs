@@ -165,6 +165,9 @@ impl Daemon {
             Arc::clone(&status),
             Arc::clone(&clock),
         );
+        let chance: Arc<dyn Chance> = Arc::new(SystemChance);
+        // Deliveries are durable whoever leads, so they are taken before the lease is held.
+        doors.open(&config, &adapters::forges(&config, &clock, &chance)?);
         let server = http::serve(&config.http, &doors)
             .map_err(|(address, source)| StartError::Listen { address, source })?;
         Ok(Self {
@@ -172,7 +175,7 @@ impl Daemon {
             store,
             seal: Arc::new(seal),
             clock,
-            chance: Arc::new(SystemChance),
+            chance,
             office,
             registry,
             status,
