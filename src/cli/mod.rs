@@ -5,6 +5,7 @@ mod demo;
 mod demo_runner;
 mod hook;
 mod keeper;
+mod live;
 mod plan;
 mod run;
 mod sim;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::GitHub;
-use super::deliveries::{Hook, Log};
+use super::deliveries::Hook;
 use super::failure::Failure;
 use super::governor::Lane;
 use super::hub::Question;
@@ -154,6 +154,29 @@ impl GitHub {
         Ok(None)
     }
 
+    /// Returns the hooks that send to us, by address, for those who look after deliveries: the
+    /// App's own, else those of the scopes. What could not be looked at is said beside.
+    pub async fn hooks_that_reach(&self, url: &str, scopes: &[Scope]) -> (Vec<Hook>, Vec<String>) {
+        match self.find_app_hook(url).await {
+            Ok(Some(_)) => return (vec![Hook::App], Vec::new()),
+            Ok(None) => {}
+            Err(failure) => return (vec![Hook::App], vec![failure.why()]),
+        }
+        let (mut hooks, mut unseen) = (Vec::new(), Vec::new());
+        for scope in scopes.iter().filter(|scope| !matches!(scope, Scope::Enterprise(_))) {
+            match self.find_hooks(scope, url).await {
+                Ok(found) => hooks.extend(
+                    found
+                        .into_iter()
+                        .filter_map(|hook| hook.id)
+                        .map(|id| Hook::Scope { scope: scope.clone(), id }),
+                ),
+                Err(failure) => unseen.push(format!("hooks of `{scope}`: {}", failure.why())),
+            }
+        }
+        (hooks, unseen)
+    }
+
     /// Makes the hook, or mends the one that sends to the address already.
     pub async fn install_hook(
         &self,
@@ -170,12 +193,11 @@ impl GitHub {
             "secret": wish.secret.expose_secret(),
         });
         let mut body = json!({"config": config, "events": [EVENT], "active": true});
-        let question = match found {
-            Some(id) => Question::patch(route::hook(scope, id), body),
-            None => {
-                body["name"] = json!("web");
-                Question::post(route::hooks(scope), Some(body))
-            }
+        let question = if let Some(id) = found {
+            Question::patch(route::hook(scope, id), body)
+        } else {
+            body["name"] = json!("web");
+            Question::post(route::hooks(scope), Some(body))
         };
         let answer = self.hub.ask(scope, Lane::Check, &question).await?;
         match (answer.status, found) {
@@ -197,8 +219,7 @@ impl GitHub {
     /// Returns the newest attempts of a hook to deliver, the last one first.
     pub async fn hook_log(&self, hook: &Hook) -> Result<Vec<Delivery>, String> {
         let mut log = Vec::new();
-        for (app, scope, path) in self.logs(hook) {
-            let whose = Log { app: app.as_deref(), scope, path };
+        for whose in self.logs(hook) {
             log.extend(self.newest(&whose).await.map_err(Failure::why)?);
         }
         Ok(log)

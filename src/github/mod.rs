@@ -22,6 +22,7 @@
 
 mod answer;
 mod apps;
+mod births;
 mod client;
 mod deliveries;
 mod etags;
@@ -33,6 +34,7 @@ mod hooks;
 mod hub;
 mod identity;
 mod keys;
+mod live;
 mod paging;
 mod places;
 mod registrar;
@@ -41,6 +43,7 @@ mod route;
 mod settings;
 mod tally;
 mod tls;
+mod versions;
 mod watch;
 pub mod webhook;
 mod wire;
@@ -54,9 +57,12 @@ use ostler_actors::ports::{Chance, Clock};
 pub use deliveries::{Hook, SweepReport};
 pub use governor::{Budget, Governor, Held, Lane, Limits, Permit, Resource, Ruling, Told};
 pub use hooks::{Delivery, HookView, HookWish, Installed, faults};
+pub use live::{Finding, Grade, LiveWish};
 pub use settings::{BadSettings, Credential, Settings};
 pub use tally::{Figures, RateFigure};
+pub use versions::EndingVersion;
 
+use births::Births;
 use etags::Etags;
 use groups::Groups;
 use hub::Hub;
@@ -70,6 +76,7 @@ pub struct GitHub {
     groups: Arc<Groups>,
     places: Arc<Places>,
     etags: Arc<Etags>,
+    births: Arc<Births>,
 }
 
 impl GitHub {
@@ -86,6 +93,7 @@ impl GitHub {
             groups: Arc::default(),
             places: Arc::default(),
             etags: Arc::default(),
+            births: Arc::default(),
         })
     }
 

@@ -85,6 +85,9 @@ fn scoped(state: &mut State, ask: &Ask, scope: &Scope, rest: &[&str], get: bool)
             runners::register(state, ask, scope)
         }
         ("POST", ["actions", "runners", "registration-token"]) => runners::token(state),
+        ("GET", ["actions", "runners", "deprecations", version]) => {
+            runners::deprecation(state, version)
+        }
         ("GET", ["actions", "runners", id]) => runners::read(state, scope, id),
         ("DELETE", ["actions", "runners", id]) => runners::remove(state, scope, id),
         ("GET", ["actions", "runner-groups"]) => runners::groups(state, ask, scope),

@@ -50,7 +50,9 @@ pub(super) fn repositories(state: &mut State, ask: &Ask, scope: &Scope) -> Reply
         *known = at.max(*known);
     }
     if let Some(at) = state.lies.pushed_at {
-        pushed.values_mut().for_each(|known| *known = at);
+        for known in pushed.values_mut() {
+            *known = at;
+        }
     }
     let mut all: Vec<_> = pushed.into_iter().enumerate().collect();
     all.sort_by_key(|(_, (_, at))| std::cmp::Reverse(*at));
@@ -64,7 +66,7 @@ pub(super) fn repositories(state: &mut State, ask: &Ask, scope: &Scope) -> Reply
 /// Shows one repository.
 pub(super) fn repository(scope: &Scope) -> Reply {
     match scope {
-        Scope::Repository { owner, name } => Reply::new(200, shapes::repository(owner, name)),
+        Scope::Repository { owner, name } => Reply::new(200, shapes::whole(owner, name)),
         Scope::Organization(_) | Scope::Enterprise(_) => Reply::not_found(),
     }
 }

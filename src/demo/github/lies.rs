@@ -31,6 +31,8 @@ pub struct Lies {
     pub turned_away: u32,
     /// How long callers that are turned away should be silent, in seconds; none is not said.
     pub retry_after: Option<u64>,
+    /// When every version of the runner ends.
+    pub version_ends: Option<jiff::Timestamp>,
     /// When every repository claims to have been pushed to last.
     pub pushed_at: Option<jiff::Timestamp>,
     /// How wrong the server's clock is.

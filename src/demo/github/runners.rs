@@ -85,6 +85,17 @@ pub(super) fn token(state: &State) -> Reply {
     Reply::new(201, json!({"token": token, "expires_at": shapes::second(ends)}))
 }
 
+/// Tells when a version ends, if it does.
+pub(super) fn deprecation(state: &State, version: &str) -> Reply {
+    match state.lies.version_ends {
+        Some(ends) => Reply::new(
+            200,
+            json!({"runner_version": version, "runtime_deprecates_at": shapes::second(ends)}),
+        ),
+        None => Reply::not_found(),
+    }
+}
+
 /// Makes a JIT config of the real shape: base64 of a map from file names to base64 contents.
 fn jit_config(state: &State, runner: &SimRunner) -> (String, String) {
     let secret = format!("sim_{}", uuid::Uuid::new_v4().simple());

@@ -84,6 +84,7 @@ pub(super) fn runner(runner: &SimRunner) -> Value {
         "status": if runner.is_online() { "online" } else { "offline" },
         "busy": runner.job.is_some(),
         "ephemeral": true,
+        "version": "2.336.0",
         "labels": labels.map(label).collect::<Vec<_>>(),
     })
 }
@@ -116,6 +117,29 @@ pub(super) fn repository(login: &str, name: &str) -> Value {
         "html_url": format!("{SITE}/{login}/{name}"), "url": base,
     });
     with_urls(repository, &base, REPOSITORY_URLS)
+}
+
+/// Shows a repository with everything that is said of one alone.
+pub(super) fn whole(login: &str, name: &str) -> Value {
+    let mut shape = repository(login, name);
+    let now = second(Timestamp::UNIX_EPOCH);
+    let more = json!({
+        "archived": false, "disabled": false, "created_at": now, "updated_at": now, "pushed_at": now,
+        "default_branch": "main", "homepage": null, "language": null, "license": null,
+        "mirror_url": null, "clone_url": format!("{SITE}/{login}/{name}.git"),
+        "git_url": format!("git://github.com/{login}/{name}.git"),
+        "ssh_url": format!("git@github.com:{login}/{name}.git"),
+        "svn_url": format!("{SITE}/{login}/{name}"),
+    });
+    if let (Value::Object(shape), Value::Object(more)) = (&mut shape, more) {
+        shape.extend(more);
+        let counts = ["forks", "network", "open_issues", "stargazers", "subscribers", "watchers"];
+        shape.extend(counts.map(|name| (format!("{name}_count"), json!(0))));
+        shape.extend(["forks", "open_issues", "size", "watchers"].map(|it| (it.into(), json!(0))));
+        let has = ["discussions", "issues", "pages", "projects", "wiki"];
+        shape.extend(has.map(|name| (format!("has_{name}"), json!(false))));
+    }
+    shape
 }
 
 /// Shows a repository in a list, where it is said when it was pushed to.

@@ -95,12 +95,8 @@ async fn what_cannot_be_done_is_said_with_the_right_code() {
     let said = desk.run(&["hook", "install"]);
     assert!(said.code == 1 && said.err.contains("admin:org_hook"), "{said:?}");
     let text = desk.read("ostler.toml");
-    let without: String = text
-        .lines()
-        .filter(|it| !it.starts_with("public_url"))
-        .map(|it| format!("{it}\n"))
-        .collect();
-    desk.write("ostler.toml", &without);
+    let without: Vec<&str> = text.lines().filter(|it| !it.starts_with("public_url")).collect();
+    desk.write("ostler.toml", &without.join("\n"));
     let said = desk.run(&["hook", "install"]);
     assert!(said.code == 2 && said.err.contains("public_url"), "{said:?}");
     desk.write("ostler.toml", "nonsense = 1");
