@@ -2,3 +2,4 @@
 
 mod config_files;
 mod forge;
+mod secrets;

@@ -10,6 +10,7 @@
 mod github_contract;
 mod github_data;
 mod github_deliveries;
+mod github_fuzz;
 mod github_jobs;
 mod github_openapi;
 mod github_rest;
@@ -18,5 +19,6 @@ mod github_support;
 mod github_tls;
 mod github_tokens;
 mod github_webhook;
+mod github_whole;
 mod process;
 mod store;
