@@ -4,6 +4,7 @@
 #   make test              that, then every test and a short simulation; ends with the counts
 #   make sim SEEDS=2000    the simulation alone, over so many seeds (FROM=S starts elsewhere)
 #   make sim SEED=4711     one seed again, step by step
+#   make fuzz              mutated webhooks against signature and parser (FUZZ_SECONDS=60, FUZZ_SEED=N)
 #   make bench             figures: speed and memory
 #   make demo              the daemon at work: real processes, a simulated GitHub (JOBS=50 for more)
 #   make dist              the binary as it is handed out: target/dist/ostler
@@ -18,10 +19,11 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo dist sim bench toolchain data tools fmt lint doc deny machete unit postgres
+.PHONY: check test demo dist sim fuzz bench toolchain data tools fmt lint doc deny machete unit postgres
 
 SEEDS ?= 2000
 JOBS ?= 20
+FUZZ_SECONDS ?= 60
 TEST_SEEDS := 300
 DENY_VERSION := 0.20.2
 MACHETE_VERSION := 0.9.2
@@ -68,6 +70,10 @@ dist:
 
 sim:
 	cargo run $(LOCKED) --release --quiet -- sim $(if $(SEED),--replay $(SEED),--seeds $(SEEDS) $(if $(FROM),--from $(FROM)))
+
+# Needs no nightly compiler: mutation from a small corpus (tests/wire/corpus), without coverage.
+fuzz:
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(if $(FUZZ_SEED),FUZZ_SEED=$(FUZZ_SEED)) cargo test $(LOCKED) --test main -- --ignored --exact --nocapture wire::github_fuzz::fuzz
 
 bench:
 	cargo bench $(LOCKED) --workspace --bench '*'

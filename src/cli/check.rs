@@ -10,6 +10,7 @@ use crate::config::{self, Loaded, Outside, Problems, Severity};
 
 /// Checks the configuration: every problem at once, each with its place and the way out.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(super) struct Check {
     /// The file, or a directory whose `*.toml` are read together.
     #[arg(long, value_name = "PATH", default_value = "/etc/ostler")]
@@ -17,8 +18,11 @@ pub(super) struct Check {
     /// Looks at the text alone: no secret, program or folder need be on this machine.
     #[arg(long)]
     text_only: bool,
+    /// Also asks: credentials, rights, hooks, groups and clocks of forges, and whether providers open.
+    #[arg(long, conflicts_with = "text_only")]
+    live: bool,
     /// Prints the JSON Schema of the configuration instead.
-    #[arg(long, conflicts_with_all = ["config", "text_only", "json"])]
+    #[arg(long, conflicts_with_all = ["config", "text_only", "json", "live"])]
     schema: bool,
     /// Prints the problems as JSON.
     #[arg(long)]
@@ -33,6 +37,12 @@ impl Check {
     fn check(&self, out: &mut dyn Write) -> io::Result<ExitCode> {
         let outside = if self.text_only { Outside::text_only() } else { Outside::real() };
         let outcome = config::load(&self.config, &outside);
+        if let (true, Ok(loaded)) = (self.live, &outcome) {
+            if !loaded.warnings.is_empty() {
+                eprintln!("{}", loaded.warnings);
+            }
+            return super::live::check(out, &loaded.config, self.json);
+        }
         let code = if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) };
         if self.json {
             let reports = match &outcome {

@@ -3,7 +3,9 @@
 mod check;
 mod demo;
 mod demo_runner;
+mod hook;
 mod keeper;
+mod live;
 mod plan;
 mod run;
 mod sim;
@@ -31,6 +33,8 @@ enum Command {
     Check(check::Check),
     /// Shows what a reload would do: pools added, removed and changed, and which of them roll.
     Plan(plan::Plan),
+    /// Looks after the webhooks at the forges: install, status.
+    Hook(hook::Hook),
     /// Shows the daemon at work: real processes, a simulated GitHub, jobs that die.
     Demo(demo::Demo),
     /// Runs the fleet against a simulated world that lies, and checks every promise.
@@ -47,12 +51,13 @@ enum Command {
 
 impl Cli {
     /// Runs the command and returns the exit code: 0 ok, 1 failed, 2 usage or
-    /// configuration, 70 hopeless.
+    /// configuration, 3 not found, 70 hopeless.
     pub fn run(self) -> ExitCode {
         match self.command {
             Command::Run(run) => run.run(),
             Command::Check(check) => check.run(),
             Command::Plan(plan) => plan.run(),
+            Command::Hook(hook) => hook.run(),
             Command::Demo(demo) => demo.run(),
             Command::Sim(sim) => sim.run(),
             Command::Store(store) => store.run(),

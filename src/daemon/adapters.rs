@@ -13,6 +13,7 @@ use ostler_actors::ports::{Chance, Clock, Forge, Inventory, Provider, Roster};
 use tracing::warn;
 
 use super::StartError;
+use super::ground::{SystemChance, SystemClock};
 use crate::config::{self, Config, ForgeSettings, ProviderSettings};
 use crate::github::{Auth, Credential, GitHub, Settings};
 use crate::providers::process::{INHERITED, Limits, LocalProcess, ProcessSettings};
@@ -34,11 +35,7 @@ impl Forges {
     ) -> Result<Self, StartError> {
         let mut forges = BTreeMap::new();
         for (name, forge) in &config.forges {
-            let id = ForgeId::new(name.as_str());
-            let settings = forge_settings(id.clone(), forge);
-            let github = GitHub::new(settings, Arc::clone(clock), Arc::clone(chance))
-                .map_err(|source| StartError::Forge { name: name.clone(), source })?;
-            forges.insert(id, github);
+            forges.insert(ForgeId::new(name.as_str()), connect(name, forge, clock, chance)?);
         }
         Ok(Self(forges))
     }
@@ -69,6 +66,48 @@ impl Forges {
     }
 }
 
+/// Makes one forge for a command that asks by itself; it asks nobody anything yet.
+pub fn open_forge(name: &str, forge: &ForgeSettings) -> Result<GitHub, StartError> {
+    let (clock, chance) = (Arc::new(SystemClock::begin()) as _, Arc::new(SystemChance) as _);
+    connect(name, forge, &clock, &chance)
+}
+
+/// Tries whether a provider opens, and lets it go again.
+pub fn try_provider(
+    name: &str,
+    provider: &ProviderSettings,
+    state_dir: &Path,
+) -> Result<(), StartError> {
+    open_process(name, provider, state_dir).map(drop)
+}
+
+fn connect(
+    name: &str,
+    forge: &ForgeSettings,
+    clock: &Arc<dyn Clock>,
+    chance: &Arc<dyn Chance>,
+) -> Result<GitHub, StartError> {
+    let settings = forge_settings(ForgeId::new(name), forge);
+    GitHub::new(settings, Arc::clone(clock), Arc::clone(chance))
+        .map_err(|source| StartError::Forge { name: name.to_owned(), source })
+}
+
+fn open_process(
+    name: &str,
+    provider: &ProviderSettings,
+    state_dir: &Path,
+) -> Result<LocalProcess, StartError> {
+    match provider {
+        ProviderSettings::Process(process) => {
+            LocalProcess::open_beside(process_settings(process, state_dir))
+                .map_err(|source| StartError::Process { name: name.to_owned(), source })
+        }
+        ProviderSettings::Kubernetes(_) | ProviderSettings::External(_) => {
+            Err(StartError::NotYet { name: name.to_owned(), kind: provider.kind() })
+        }
+    }
+}
+
 /// Holds the providers of a configuration. Only the leader makes them.
 pub(super) struct Providers {
     /// All of them.
@@ -82,20 +121,9 @@ impl Providers {
     pub(super) fn build(config: &Config) -> Result<Self, StartError> {
         let mut providers = Self { all: BTreeMap::new(), processes: Vec::new() };
         for (name, provider) in &config.providers {
-            match provider {
-                ProviderSettings::Process(process) => {
-                    let process = LocalProcess::open_beside(process_settings(
-                        process,
-                        &config.daemon.state_dir,
-                    ))
-                    .map_err(|source| StartError::Process { name: name.clone(), source })?;
-                    providers.processes.push(process.clone());
-                    providers.all.insert(ProviderId::new(name.as_str()), Arc::new(process));
-                }
-                ProviderSettings::Kubernetes(_) | ProviderSettings::External(_) => {
-                    return Err(StartError::NotYet { name: name.clone(), kind: provider.kind() });
-                }
-            }
+            let process = open_process(name, provider, &config.daemon.state_dir)?;
+            providers.processes.push(process.clone());
+            providers.all.insert(ProviderId::new(name.as_str()), Arc::new(process));
         }
         Ok(providers)
     }

@@ -6,6 +6,7 @@
 //! growing intervals. The log reaches back three days, and so does the longest sweep.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,6 +18,7 @@ use super::GitHub;
 use super::answer::Answer;
 use super::failure::Failure;
 use super::governor::Lane;
+use super::hooks::Delivery;
 use super::hub::Question;
 use super::identity::Identity;
 use super::route::{self, PAGE, Route};
@@ -26,6 +28,8 @@ use super::wire::{lenient, maybe_date};
 const OVERLAP: Duration = Duration::from_mins(15);
 /// How far back GitHub can send again.
 const REACH: Duration = Duration::from_hours(72);
+/// How many attempts are shown to people.
+const SHOWN: &str = "20";
 /// How many pages a sweep reads at most.
 const PAGES: usize = 500;
 /// The longest wait between two attempts of one delivery.
@@ -54,7 +58,7 @@ pub struct SweepReport {
     pub asked_again: Vec<DeliveryId>,
     /// How many deliveries failed and could not be asked for, now or not yet.
     pub left: usize,
-    /// Where the next sweep begins; keep it.
+    /// Where the next sweep begins, never beyond a delivery that is still missing; keep it.
     pub cursor: Timestamp,
 }
 
@@ -72,6 +76,29 @@ pub(super) struct Attempt {
     event: String,
 }
 
+impl SweepReport {
+    /// Notes a delivery that is still missing. The next sweep must see all its attempts again: a
+    /// cursor beyond them would forget it, or forget how often it was tried.
+    fn leave(&mut self, missing: &Attempt, attempts: &[Attempt]) {
+        self.left += 1;
+        let tried = attempts.iter().filter(|it| it.guid == missing.guid);
+        let first = tried.filter_map(|it| it.delivered_at).min();
+        self.cursor = first.map_or(self.cursor, |first| self.cursor.min(first));
+    }
+}
+
+impl Attempt {
+    fn shown(self) -> Delivery {
+        Delivery {
+            id: self.id,
+            guid: self.guid,
+            delivered_at: self.delivered_at,
+            status_code: self.status_code,
+            event: self.event,
+        }
+    }
+}
+
 impl GitHub {
     /// Sweeps one hook. `cursor` is what the last sweep returned; without one it looks back as
     /// far as GitHub can.
@@ -83,27 +110,39 @@ impl GitHub {
         let begun = self.hub.date();
         let since = reach_back(cursor, begun);
         let mut report = SweepReport { read: 0, asked_again: Vec::new(), left: 0, cursor: begun };
-        match hook {
-            Hook::App => {
-                for app in self.hub.apps() {
-                    let path = "/app/hook/deliveries".to_owned();
-                    self.sweep(&Log { app: Some(&app), scope: None, path }, since, &mut report)
-                        .await
-                        .map_err(Failure::why)?;
-                }
-            }
-            Hook::Scope { scope, id } => {
-                let path = format!("{}/hooks/{id}/deliveries", route::of(scope));
-                self.sweep(&Log { app: None, scope: Some(scope), path }, since, &mut report)
-                    .await
-                    .map_err(Failure::why)?;
-            }
+        for log in self.logs(hook) {
+            self.sweep(&log, since, &mut report).await.map_err(Failure::why)?;
         }
         if !report.asked_again.is_empty() {
             let count = report.asked_again.len();
             info!(hook = ?hook, count, "asked GitHub to send {count} lost deliveries again");
         }
         Ok(report)
+    }
+
+    /// Returns the logs of a hook, and as whom each is read: every App has one of its own.
+    pub(super) fn logs<'a>(&self, hook: &'a Hook) -> Vec<Log<'a>> {
+        match hook {
+            Hook::App => {
+                let path = || "/app/hook/deliveries".to_owned();
+                let log = |app| Log { app: Some(app), scope: None, path: path() };
+                self.hub.apps().into_iter().map(log).collect()
+            }
+            Hook::Scope { scope, id } => {
+                let path = format!("{}/deliveries", route::hook(scope, *id).path);
+                vec![Log { app: None, scope: Some(scope), path }]
+            }
+        }
+    }
+
+    /// Reads the newest page of a log.
+    pub(super) async fn newest(&self, log: &Log<'_>) -> Result<Vec<Delivery>, Failure> {
+        let route = route::other("deliveries", log.path.clone()).with("per_page", SHOWN);
+        let answer = self.ask_log(log, Lane::Check, &Question::get(route)).await?;
+        if answer.status != 200 {
+            return Err(answer.unexpected("cannot read the deliveries of a hook"));
+        }
+        Ok(answer.read::<Vec<Attempt>>()?.into_iter().map(Attempt::shown).collect())
     }
 
     async fn sweep(
@@ -115,7 +154,9 @@ impl GitHub {
         let attempts = self.attempts(log, since).await?;
         report.read += attempts.len();
         let (due, waiting) = missed(&attempts, self.hub.date());
-        report.left += waiting;
+        for attempt in waiting {
+            report.leave(attempt, &attempts);
+        }
         for attempt in due {
             let route = route::other("redeliver", format!("{}/{}/attempts", log.path, attempt.id));
             let answer = self.ask_log(log, Lane::Check, &Question::post(route, None)).await;
@@ -123,7 +164,7 @@ impl GitHub {
                 Ok(answer) if answer.status == 202 => {
                     report.asked_again.push(DeliveryId::new(attempt.guid.as_str()));
                 }
-                Ok(_) | Err(_) => report.left += 1,
+                Ok(_) | Err(_) => report.leave(attempt, &attempts),
             }
         }
         Ok(())
@@ -161,7 +202,7 @@ impl GitHub {
         lane: Lane,
         question: &Question<'_>,
     ) -> Result<Answer, Failure> {
-        match (log.app, log.scope) {
+        match (&log.app, log.scope) {
             (Some(app), _) => self.hub.ask_as(app, lane, question).await,
             (None, Some(scope)) => self.hub.ask(scope, lane, question).await,
             (None, None) => Err(Failure::Denied { why: "nobody's hook".into() }),
@@ -170,8 +211,8 @@ impl GitHub {
 }
 
 /// Points at one log and who may read it.
-struct Log<'a> {
-    app: Option<&'a Identity>,
+pub(super) struct Log<'a> {
+    app: Option<Arc<Identity>>,
     scope: Option<&'a Scope>,
     path: String,
 }
@@ -183,20 +224,20 @@ fn reach_back(cursor: Option<Timestamp>, now: Timestamp) -> Timestamp {
     cursor.map_or(furthest, |cursor| before(cursor.min(now), OVERLAP).max(furthest))
 }
 
-/// Decides which attempts to repeat, oldest first, and counts those whose time has not come.
-fn missed(attempts: &[Attempt], now: Timestamp) -> (Vec<&Attempt>, usize) {
+/// Decides which attempts to repeat, oldest first, and which must wait: their time has not come.
+fn missed(attempts: &[Attempt], now: Timestamp) -> (Vec<&Attempt>, Vec<&Attempt>) {
     let mut by_guid: BTreeMap<&str, Vec<&Attempt>> = BTreeMap::new();
     for attempt in attempts.iter().filter(|it| it.event == "workflow_job" && !it.guid.is_empty()) {
         by_guid.entry(&attempt.guid).or_default().push(attempt);
     }
     let mut due = Vec::new();
-    let mut waiting = 0;
+    let mut waiting = Vec::new();
     for tried in by_guid.values() {
         if tried.iter().any(|it| (200..300).contains(&it.status_code)) {
             continue;
         }
         let Some(newest) = tried.iter().max_by_key(|it| (it.delivered_at, it.id)) else { continue };
-        if is_due(newest, tried.len(), now) { due.push(*newest) } else { waiting += 1 }
+        if is_due(newest, tried.len(), now) { due.push(*newest) } else { waiting.push(*newest) }
     }
     due.sort_by_key(|it| (it.delivered_at, it.id));
     (due, waiting)
@@ -241,7 +282,7 @@ mod tests {
     fn a_guid_that_was_taken_once_is_left_alone() {
         let log = [attempt(1, "a", 0, 502), attempt(2, "a", 1, 202), attempt(3, "b", 2, 500)];
         let (due, waiting) = missed(&log, at(10));
-        assert_eq!((due.iter().map(|it| it.id).collect::<Vec<_>>(), waiting), (vec![3], 0));
+        assert_eq!((due.iter().map(|it| it.id).collect::<Vec<_>>(), waiting.len()), (vec![3], 0));
     }
 
     #[test]
@@ -265,6 +306,17 @@ mod tests {
             assert!(!is_due(&newest, tried, at(-5)), "our clock is behind");
         }
         assert!(is_due(&attempt(1, "a", 0, 500), 1, at(0)), "the first at once");
+    }
+
+    #[test]
+    fn the_cursor_never_passes_a_delivery_that_is_still_missing() {
+        let log = [attempt(1, "a", 0, 500), attempt(2, "a", 7, 500), attempt(3, "b", 5, 500)];
+        let mut report = SweepReport { read: 3, asked_again: vec![], left: 0, cursor: at(60) };
+        report.leave(&log[2], &log);
+        assert_eq!((report.left, report.cursor), (1, at(5)));
+        report.leave(&log[1], &log);
+        assert_eq!((report.left, report.cursor), (2, at(0)), "its first attempt counts");
+        assert!(reach_back(Some(report.cursor), at(61)) < at(0));
     }
 
     #[test]

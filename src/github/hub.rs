@@ -58,17 +58,17 @@ pub(super) struct Question<'a> {
     pub(super) etags: Option<&'a Etags>,
 }
 
-impl<'a> Question<'a> {
+impl Question<'_> {
     pub(super) fn get(route: Route) -> Self {
         Self { method: Method::GET, route, body: None, etags: None }
     }
 
-    pub(super) fn remembered(route: Route, etags: &'a Etags) -> Self {
-        Self { etags: Some(etags), ..Self::get(route) }
-    }
-
     pub(super) fn post(route: Route, body: Option<Value>) -> Self {
         Self { method: Method::POST, route, body, etags: None }
+    }
+
+    pub(super) fn patch(route: Route, body: Value) -> Self {
+        Self { method: Method::PATCH, route, body: Some(body), etags: None }
     }
 
     pub(super) fn remove(route: Route) -> Self {

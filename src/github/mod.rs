@@ -24,6 +24,7 @@
 mod access;
 mod answer;
 mod apps;
+mod births;
 mod client;
 mod deliveries;
 mod etags;
@@ -31,9 +32,11 @@ mod exchange;
 mod failure;
 mod governor;
 mod groups;
+mod hooks;
 mod hub;
 mod identity;
 mod keys;
+mod live;
 mod paging;
 mod places;
 mod registrar;
@@ -42,6 +45,7 @@ mod route;
 mod settings;
 mod tally;
 mod tls;
+mod versions;
 mod watch;
 pub mod webhook;
 mod wire;
@@ -54,9 +58,13 @@ use ostler_actors::ports::{Chance, Clock};
 
 pub use deliveries::{Hook, SweepReport};
 pub use governor::{Budget, Governor, Held, Lane, Limits, Permit, Resource, Ruling, Told};
+pub use hooks::{Delivery, HookView, HookWish, Installed, faults};
+pub use live::{Finding, Grade, LiveWish};
 pub use settings::{Auth, BadSettings, Credential, Settings};
 pub use tally::{Figures, RateFigure};
+pub use versions::EndingVersion;
 
+use births::Births;
 use etags::Etags;
 use groups::Groups;
 use hub::Hub;
@@ -70,6 +78,7 @@ pub struct GitHub {
     groups: Arc<Groups>,
     places: Arc<Places>,
     etags: Arc<Etags>,
+    births: Arc<Births>,
 }
 
 impl GitHub {
@@ -86,6 +95,7 @@ impl GitHub {
             groups: Arc::default(),
             places: Arc::default(),
             etags: Arc::default(),
+            births: Arc::default(),
         })
     }
 

@@ -58,6 +58,19 @@ pub(super) fn runner_groups(scope: &Scope) -> Route {
     route("runner_groups", format!("{}/actions/runner-groups", of(scope)))
 }
 
+pub(super) fn registration_token(scope: &Scope) -> Route {
+    route("registration_token", format!("{}/actions/runners/registration-token", of(scope)))
+}
+
+pub(super) fn deprecation(scope: &Scope, version: &str) -> Route {
+    let path = format!("{}/actions/runners/deprecations/{}", of(scope), escape(version));
+    route("runner_deprecation", path)
+}
+
+pub(super) fn repository(place: &Place) -> Route {
+    route("repository", at(place))
+}
+
 pub(super) fn installation(scope: &Scope) -> Route {
     route("installation", format!("{}/installation", of(scope)))
 }
@@ -68,7 +81,17 @@ pub(super) fn access_tokens(installation: u64) -> Route {
 
 pub(super) fn repositories(organization: &str) -> Route {
     let list = route("repositories", format!("/orgs/{}/repos", escape(organization)));
-    list.with("sort", "pushed").with("direction", "desc")
+    // By the one date that never changes: sorted by another, a repository could move to a page that
+    // was read already and be missed.
+    list.with("sort", "created").with("direction", "asc")
+}
+
+pub(super) fn hooks(scope: &Scope) -> Route {
+    route("hooks", format!("{}/hooks", of(scope)))
+}
+
+pub(super) fn hook(scope: &Scope, id: u64) -> Route {
+    route("hook", format!("{}/hooks/{id}", of(scope)))
 }
 
 pub(super) fn job(place: &Place, number: u64) -> Route {

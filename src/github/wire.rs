@@ -44,6 +44,8 @@ pub(super) struct Runner {
     status: String,
     #[serde(default, deserialize_with = "lenient")]
     busy: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) version: String,
 }
 
 impl Runner {
@@ -69,12 +71,20 @@ pub(super) struct Group {
     pub(super) id: u64,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) name: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) visibility: String,
 }
 
 #[derive(Deserialize)]
 pub(super) struct Repository {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) name: String,
+    #[serde(default, deserialize_with = "maybe_date")]
+    pub(super) pushed_at: Option<Timestamp>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) archived: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) disabled: bool,
 }
 
 #[derive(Deserialize)]

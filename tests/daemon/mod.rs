@@ -4,6 +4,8 @@ mod config_files;
 mod crash;
 mod demo;
 mod failover;
+mod forge;
 mod reload;
+mod secrets;
 mod service;
 mod shutdown;

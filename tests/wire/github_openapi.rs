@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ostler::demo::github::{Options, SeenCall, SimGitHub, SimHookOwner};
-use ostler::github::{GitHub, Hook};
+use ostler::github::{GitHub, Hook, HookWish, LiveWish};
 use ostler_actors::model::{Place, Scope};
 use ostler_actors::ports::{Forge as _, Roster as _, RunnerRef};
 use serde_json::Value;
@@ -77,6 +77,19 @@ async fn everything(sim: &SimGitHub, github: &GitHub, scope: &Scope) {
         let of_scope = Hook::Scope { scope: scope.clone(), id: hook };
         assert!(!github.sweep_deliveries(&of_scope, None).await.unwrap().asked_again.is_empty());
         github.sweep_deliveries(&Hook::App, None).await.unwrap();
+        let url = "http://127.0.0.1:9/another";
+        let secret = "hush".to_owned().into();
+        for _ in 0..2 {
+            let wish = HookWish { url, secret: &secret };
+            github.install_hook(scope, &wish).await.unwrap();
+        }
+        assert_eq!(github.hooks_to(scope, url).await.unwrap().len(), 1);
+        let wish = LiveWish { scope, groups: &["Default"], url: Some(url) };
+        assert!(github.try_scope(&wish).await.iter().all(|it| it.what != "settings"));
+        sim.lie(|lies| lies.version_ends = Some(jiff::Timestamp::now()));
+        let ending = github.ending_versions(scope, &["runner:2.300.0"], jiff::Timestamp::now());
+        assert_eq!(ending.await.len(), 1);
+        assert!(github.app_hook_to("http://127.0.0.1:9/nobody").await.unwrap().is_some());
     }
 }
 

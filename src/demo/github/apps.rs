@@ -28,6 +28,16 @@ pub(super) fn signed(state: &State, bearer: &str) -> bool {
     in_time && claims.get("iss").and_then(Value::as_str) == Some(state.client_id.as_str())
 }
 
+/// Shows the App to itself.
+pub(super) fn itself(state: &State, caller: &Caller) -> Reply {
+    match caller {
+        Caller::App => Reply::new(200, shapes::app(&state.client_id)),
+        Caller::Token | Caller::Guest(_) | Caller::Installation(_) => {
+            Reply::error(401, "A JSON web token could not be decoded")
+        }
+    }
+}
+
 /// Answers which installation serves an owner.
 pub(super) fn installation(state: &State, caller: &Caller, owner: &str) -> Reply {
     if !matches!(caller, Caller::App) {

@@ -60,6 +60,8 @@ pub(super) fn answer(state: &mut State, caller: &Caller, ask: &Ask) -> Reply {
             apps::installation(state, caller, owner)
         }
         ("POST", ["app", "installations", id, "access_tokens"]) => apps::token(state, caller, id),
+        ("GET", ["app"]) => apps::itself(state, caller),
+        ("GET", ["app", "hook", "config"]) => hooks::of_app(state, caller),
         ("GET", ["app", "hook", "deliveries"]) => hooks::list(state, ask, None, None),
         ("POST", ["app", "hook", "deliveries", id, "attempts"]) => hooks::again(state, None, id),
         (_, ["repos", owner, name, rest @ ..]) => {
@@ -82,10 +84,18 @@ fn scoped(state: &mut State, ask: &Ask, scope: &Scope, rest: &[&str], get: bool)
         ("POST", ["actions", "runners", "generate-jitconfig"]) => {
             runners::register(state, ask, scope)
         }
+        ("POST", ["actions", "runners", "registration-token"]) => runners::token(state),
+        ("GET", ["actions", "runners", "deprecations", version]) => {
+            runners::deprecation(state, version)
+        }
         ("GET", ["actions", "runners", id]) => runners::read(state, scope, id),
         ("DELETE", ["actions", "runners", id]) => runners::remove(state, scope, id),
         ("GET", ["actions", "runner-groups"]) => runners::groups(state, ask, scope),
+        ("GET", []) => jobs::repository(scope),
         ("GET", ["repos"]) => jobs::repositories(state, ask, scope),
+        ("GET", ["hooks"]) => hooks::all(state, ask, scope),
+        ("POST", ["hooks"]) => hooks::create(state, ask, scope),
+        ("PATCH", ["hooks", id]) => hooks::update(state, ask, scope, id),
         ("GET", ["hooks", id, "deliveries"]) => hooks::list(state, ask, Some(scope), Some(id)),
         ("POST", ["hooks", _, "deliveries", id, "attempts"]) => {
             hooks::again(state, Some(scope), id)

@@ -130,6 +130,9 @@ fn is_shown(caller: &Caller, ask: &Ask) -> bool {
 
 fn lie_about(state: &mut State, ask: &Ask) -> Option<Reply> {
     let segments: Vec<&str> = ask.segments.iter().map(String::as_str).collect();
+    if state.lies.forbidden.iter().any(|ending| ask.path.ends_with(ending)) {
+        return Some(Reply::error(403, "Resource not accessible by integration"));
+    }
     let one = matches!(segments.as_slice(), [.., "actions", "runners" | "jobs", id] if id.parse::<u64>().is_ok());
     if !one {
         return None;

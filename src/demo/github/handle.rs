@@ -12,12 +12,13 @@ use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::KeyPair as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use jiff::Timestamp;
 use ostler_actors::model::{Place, Scope};
 
 use super::lies::Lies;
 use super::server::{self, Shared};
 use super::state::{
-    Attempt, Hook, JobWish, SeenCall, SimHookOwner, SimJob, SimRunner, SimStage, State,
+    Attempt, JobWish, SeenCall, SimHook, SimHookOwner, SimJob, SimRunner, SimStage, State,
 };
 
 /// Says what kind of GitHub to simulate.
@@ -146,8 +147,7 @@ impl SimGitHub {
     pub fn add_hook(&self, owner: SimHookOwner, url: &str, secret: &str) -> u64 {
         self.shared.change(|state| {
             let id = state.number();
-            let hook = Hook { owner, url: url.to_owned(), secret: secret.to_owned() };
-            state.hooks.insert(id, hook);
+            state.hooks.insert(id, SimHook::new(id, owner, url, secret));
             id
         })
     }
@@ -159,6 +159,25 @@ impl SimGitHub {
                 url.clone_into(&mut hook.url);
             }
         });
+    }
+
+    /// Changes a hook behind everybody's back.
+    pub fn edit_hook(&self, id: u64, edit: impl FnOnce(&mut SimHook)) {
+        self.shared.change(|state| {
+            if let Some(hook) = state.hooks.get_mut(&id) {
+                edit(hook);
+            }
+        });
+    }
+
+    /// Returns the hooks of everybody.
+    pub fn hooks(&self) -> Vec<SimHook> {
+        self.shared.state().hooks.values().cloned().collect()
+    }
+
+    /// Makes a repository in which no job ever ran.
+    pub fn add_repository(&self, place: &Place, pushed_at: Timestamp) {
+        self.shared.change(|state| state.repositories.push((place.clone(), pushed_at)));
     }
 
     /// Queues a job.
@@ -262,6 +281,7 @@ impl State {
             runners: BTreeMap::new(),
             secrets: BTreeMap::new(),
             jobs: BTreeMap::new(),
+            repositories: Vec::new(),
             queued: BTreeSet::new(),
             at_work: BTreeMap::new(),
             hooks: BTreeMap::new(),

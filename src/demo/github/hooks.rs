@@ -1,12 +1,36 @@
 //! Hooks: what is sent to whom, what became of it, and sending it again.
 
 use ostler_actors::model::Scope;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::desk::{Ask, Reply};
+use super::desk::{Ask, Reply, page};
+use super::gate::Caller;
 use super::lies::Lies;
 use super::shapes;
-use super::state::{Attempt, Delivery, SimHookOwner, State};
+use super::state::{Attempt, Delivery, SimHook, SimHookOwner, State, same_scope};
+
+impl SimHook {
+    fn tells_of_jobs(&self) -> bool {
+        self.active && self.events.iter().any(|event| event == "workflow_job" || event == "*")
+    }
+
+    /// Takes what a caller wants changed.
+    fn take(&mut self, wish: &Value) {
+        let config = &wish["config"];
+        let take = |field: &mut String, name: &str| {
+            if let Some(text) = config[name].as_str() {
+                text.clone_into(field);
+            }
+        };
+        take(&mut self.url, "url");
+        take(&mut self.content_type, "content_type");
+        take(&mut self.secret, "secret");
+        if let Some(events) = wish["events"].as_array() {
+            self.events = events.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        }
+        self.active = wish["active"].as_bool().unwrap_or(self.active);
+    }
+}
 
 impl State {
     /// Writes to every hook that hears of the job.
@@ -18,8 +42,12 @@ impl State {
             }
             SimHookOwner::Scope(scope) => scope.covers(&job.place),
         };
-        let hooks: Vec<u64> =
-            self.hooks.iter().filter(|(_, hook)| hears(&hook.owner)).map(|(id, _)| *id).collect();
+        let hooks: Vec<u64> = self
+            .hooks
+            .values()
+            .filter(|it| it.tells_of_jobs() && hears(&it.owner))
+            .map(|it| it.id)
+            .collect();
         let (action, body) = (job.stage.word().to_owned(), shapes::payload(self, job).to_string());
         for hook in hooks {
             let attempt = Attempt {
@@ -28,6 +56,7 @@ impl State {
                 at: self.date(),
                 redelivery: false,
                 status: 0,
+                event: "workflow_job",
                 action: action.clone(),
                 job: id,
             };
@@ -45,6 +74,63 @@ impl State {
             self.outbox.push(self.deliveries.len() - 1);
         }
     }
+}
+
+/// Shows the App's own hook to it.
+pub(super) fn of_app(state: &State, caller: &Caller) -> Reply {
+    let found = state.hooks.values().find(|hook| hook.owner == SimHookOwner::App);
+    match (caller, found) {
+        (Caller::App, Some(hook)) => Reply::new(200, shapes::hook_config(hook)),
+        (Caller::App | Caller::Token | Caller::Guest(_) | Caller::Installation(_), _) => {
+            Reply::not_found()
+        }
+    }
+}
+
+/// Lists the hooks of a scope.
+pub(super) fn all(state: &mut State, ask: &Ask, scope: &Scope) -> Reply {
+    let own = state.hooks.values().filter(|hook| is_of(hook, scope));
+    let all = own.map(|hook| shapes::hook(scope, hook)).collect();
+    page(state, ask, None, all)
+}
+
+/// Makes a hook and tries it, as GitHub does.
+pub(super) fn create(state: &mut State, ask: &Ask, scope: &Scope) -> Reply {
+    let mut hook = SimHook::new(state.number(), SimHookOwner::Scope(scope.clone()), "", "");
+    hook.content_type = "form".into();
+    hook.events = vec!["push".into()];
+    hook.take(&ask.body);
+    let taken = state.hooks.values().any(|it| is_of(it, scope) && it.url == hook.url);
+    if hook.url.is_empty() || ask.body["name"] != "web" || taken {
+        return Reply::error(422, "Validation Failed");
+    }
+    let (id, shape) = (hook.id, shapes::hook(scope, &hook));
+    state.hooks.insert(id, hook);
+    let attempt = Attempt {
+        id: state.number(),
+        guid: uuid::Uuid::new_v4().to_string(),
+        at: state.date(),
+        redelivery: false,
+        status: 0,
+        event: "ping",
+        action: String::new(),
+        job: 0,
+    };
+    let body = json!({"zen": "Keep it logically awesome.", "hook_id": id, "hook": shape});
+    state.post(Delivery { hook: id, attempt, body: body.to_string() });
+    Reply::new(201, shape)
+}
+
+/// Changes a hook.
+pub(super) fn update(state: &mut State, ask: &Ask, scope: &Scope, id: &str) -> Reply {
+    let found = id.parse::<u64>().ok().and_then(|id| state.hooks.get_mut(&id));
+    let Some(hook) = found.filter(|hook| is_of(hook, scope)) else { return Reply::not_found() };
+    hook.take(&ask.body);
+    Reply::new(200, shapes::hook(scope, hook))
+}
+
+fn is_of(hook: &SimHook, scope: &Scope) -> bool {
+    matches!(&hook.owner, SimHookOwner::Scope(own) if same_scope(own, scope))
 }
 
 /// Lists the attempts of a hook, newest first, by cursor.
@@ -83,7 +169,7 @@ fn belongs(state: &State, delivery: &Delivery, scope: Option<&Scope>, hook: Opti
     let Some(of) = state.hooks.get(&delivery.hook) else { return false };
     let owner = match (&of.owner, scope) {
         (SimHookOwner::App, None) => true,
-        (SimHookOwner::Scope(own), Some(scope)) => super::state::same_scope(own, scope),
+        (SimHookOwner::Scope(own), Some(scope)) => same_scope(own, scope),
         (SimHookOwner::App, Some(_)) | (SimHookOwner::Scope(_), None) => false,
     };
     owner && hook.is_none_or(|hook| hook == delivery.hook)

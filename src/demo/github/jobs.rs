@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use ostler_actors::model::Scope;
 use serde_json::Value;
 
@@ -39,14 +40,35 @@ pub(super) fn of_run(state: &mut State, ask: &Ask, scope: &Scope, id: &str) -> R
     page(state, ask, Some("jobs"), shapes)
 }
 
+/// Lists repositories, the one pushed to last first. A job is queued by a push.
 pub(super) fn repositories(state: &mut State, ask: &Ask, scope: &Scope) -> Reply {
-    let places = state.jobs.values().map(|job| &job.place).filter(|place| scope.covers(place));
-    let mut names: Vec<(String, String)> =
-        places.map(|place| (place.owner.clone(), place.repository.clone())).collect();
-    names.sort();
-    names.dedup();
-    let all = names.iter().map(|(owner, name)| shapes::repository(owner, name)).collect();
+    let mut pushed: BTreeMap<(String, String), Timestamp> = BTreeMap::new();
+    let of_jobs = state.jobs.values().map(|job| (&job.place, job.queued_at));
+    let others = state.repositories.iter().map(|(place, at)| (place, *at));
+    for (place, at) in of_jobs.chain(others).filter(|(place, _)| scope.covers(place)) {
+        let known = pushed.entry((place.owner.clone(), place.repository.clone())).or_insert(at);
+        *known = at.max(*known);
+    }
+    if let Some(at) = state.lies.pushed_at {
+        for known in pushed.values_mut() {
+            *known = at;
+        }
+    }
+    let mut all: Vec<_> = pushed.into_iter().enumerate().collect();
+    all.sort_by_key(|(_, (_, at))| std::cmp::Reverse(*at));
+    let shape = |(id, ((owner, name), at)): &(usize, ((String, String), Timestamp))| {
+        shapes::listed(owner, name, id + 1, *at)
+    };
+    let all = all.iter().map(shape).collect();
     page(state, ask, None, all)
+}
+
+/// Shows one repository.
+pub(super) fn repository(scope: &Scope) -> Reply {
+    match scope {
+        Scope::Repository { owner, name } => Reply::new(200, shapes::whole(owner, name)),
+        Scope::Organization(_) | Scope::Enterprise(_) => Reply::not_found(),
+    }
 }
 
 /// Returns the runs of a scope with their jobs.

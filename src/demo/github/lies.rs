@@ -15,6 +15,8 @@ pub struct Lies {
     pub false_422: u32,
     /// Whether a runner at work is removed all the same.
     pub nasty_204: bool,
+    /// What nobody may see: calls whose path ends so are refused, as by a missing permission.
+    pub forbidden: Vec<&'static str>,
     /// Calls that fail before anything happens.
     pub errors: u32,
     /// Calls that are done and then answered 502.
@@ -29,6 +31,10 @@ pub struct Lies {
     pub turned_away: u32,
     /// How long callers that are turned away should be silent, in seconds; none is not said.
     pub retry_after: Option<u64>,
+    /// When every version of the runner ends.
+    pub version_ends: Option<jiff::Timestamp>,
+    /// When every repository claims to have been pushed to last.
+    pub pushed_at: Option<jiff::Timestamp>,
     /// How wrong the server's clock is.
     pub clock_ahead: Duration,
 }

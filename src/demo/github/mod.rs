@@ -37,4 +37,4 @@ mod state;
 
 pub use handle::{Options, SimGitHub};
 pub use lies::Lies;
-pub use state::{Attempt, JobWish, SeenCall, SimHookOwner, SimJob, SimRunner, SimStage};
+pub use state::{Attempt, JobWish, SeenCall, SimHook, SimHookOwner, SimJob, SimRunner, SimStage};

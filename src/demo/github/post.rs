@@ -46,9 +46,10 @@ fn request(shared: &Shared, index: usize) -> Option<(String, Vec<u8>)> {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\
          User-Agent: GitHub-Hookshot/simulated\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\nX-GitHub-Event: workflow_job\r\nX-GitHub-Delivery: {}\r\n\
+         Content-Length: {}\r\nX-GitHub-Event: {}\r\nX-GitHub-Delivery: {}\r\n\
          X-GitHub-Hook-ID: {}\r\nX-Hub-Signature-256: sha256={hex}\r\n\r\n",
         delivery.body.len(),
+        delivery.attempt.event,
         delivery.attempt.guid,
         delivery.hook,
     );

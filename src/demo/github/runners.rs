@@ -78,6 +78,24 @@ pub(super) fn register(state: &mut State, ask: &Ask, scope: &Scope) -> Reply {
     Reply::new(201, json!({"runner": shape, "encoded_jit_config": jit}))
 }
 
+/// Gives out a token that could register runners; nothing here takes one.
+pub(super) fn token(state: &State) -> Reply {
+    let token = format!("A{}", uuid::Uuid::new_v4().simple());
+    let ends = state.date().checked_add(jiff::SignedDuration::from_hours(1)).unwrap_or_default();
+    Reply::new(201, json!({"token": token, "expires_at": shapes::second(ends)}))
+}
+
+/// Tells when a version ends, if it does.
+pub(super) fn deprecation(state: &State, version: &str) -> Reply {
+    match state.lies.version_ends {
+        Some(ends) => Reply::new(
+            200,
+            json!({"runner_version": version, "runtime_deprecates_at": shapes::second(ends)}),
+        ),
+        None => Reply::not_found(),
+    }
+}
+
 /// Makes a JIT config of the real shape: base64 of a map from file names to base64 contents.
 fn jit_config(state: &State, runner: &SimRunner) -> (String, String) {
     let secret = format!("sim_{}", uuid::Uuid::new_v4().simple());

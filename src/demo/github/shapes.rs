@@ -5,7 +5,7 @@ use ostler_actors::model::Scope;
 use serde_json::{Map, Value, json};
 
 use super::jobs::run_status;
-use super::state::{Attempt, SimJob, SimRunner, SimStage, State};
+use super::state::{Attempt, SimHook, SimJob, SimRunner, SimStage, State};
 
 const API: &str = "https://api.github.com";
 const SITE: &str = "https://github.com";
@@ -84,6 +84,7 @@ pub(super) fn runner(runner: &SimRunner) -> Value {
         "status": if runner.is_online() { "online" } else { "offline" },
         "busy": runner.job.is_some(),
         "ephemeral": true,
+        "version": "2.336.0",
         "labels": labels.map(label).collect::<Vec<_>>(),
     })
 }
@@ -118,6 +119,39 @@ pub(super) fn repository(login: &str, name: &str) -> Value {
     with_urls(repository, &base, REPOSITORY_URLS)
 }
 
+/// Shows a repository with everything that is said of one alone.
+pub(super) fn whole(login: &str, name: &str) -> Value {
+    let mut shape = repository(login, name);
+    let now = second(Timestamp::UNIX_EPOCH);
+    let more = json!({
+        "archived": false, "disabled": false, "created_at": now, "updated_at": now, "pushed_at": now,
+        "default_branch": "main", "homepage": null, "language": null, "license": null,
+        "mirror_url": null, "clone_url": format!("{SITE}/{login}/{name}.git"),
+        "git_url": format!("git://github.com/{login}/{name}.git"),
+        "ssh_url": format!("git@github.com:{login}/{name}.git"),
+        "svn_url": format!("{SITE}/{login}/{name}"),
+    });
+    if let (Value::Object(shape), Value::Object(more)) = (&mut shape, more) {
+        shape.extend(more);
+        let counts = ["forks", "network", "open_issues", "stargazers", "subscribers", "watchers"];
+        shape.extend(counts.map(|name| (format!("{name}_count"), json!(0))));
+        shape.extend(["forks", "open_issues", "size", "watchers"].map(|it| (it.into(), json!(0))));
+        let has = ["discussions", "issues", "pages", "projects", "wiki"];
+        shape.extend(has.map(|name| (format!("has_{name}"), json!(false))));
+    }
+    shape
+}
+
+/// Shows a repository in a list, where it is said when it was pushed to.
+pub(super) fn listed(login: &str, name: &str, id: usize, pushed_at: Timestamp) -> Value {
+    let mut shape = repository(login, name);
+    if let Value::Object(shape) = &mut shape {
+        shape.insert("id".into(), json!(id));
+        shape.insert("pushed_at".into(), json!(second(pushed_at)));
+    }
+    shape
+}
+
 /// Shows an installation.
 pub(super) fn installation(id: u64, login: &str) -> Value {
     let now = second(Timestamp::UNIX_EPOCH);
@@ -130,6 +164,50 @@ pub(super) fn installation(id: u64, login: &str) -> Value {
         "permissions": {"organization_self_hosted_runners": "write", "actions": "read"},
         "created_at": now, "updated_at": now, "suspended_by": null, "suspended_at": null,
     })
+}
+
+/// Shows an App.
+pub(super) fn app(client_id: &str) -> Value {
+    let now = second(Timestamp::UNIX_EPOCH);
+    json!({
+        "id": 1, "slug": "ostler", "node_id": "A_1", "client_id": client_id, "owner": owner("acme"),
+        "name": "ostler", "description": null, "external_url": SITE,
+        "html_url": format!("{SITE}/apps/ostler"), "created_at": now, "updated_at": now,
+        "permissions": {"organization_self_hosted_runners": "write", "actions": "read"},
+        "events": ["workflow_job"],
+    })
+}
+
+/// Shows a hook; its secret is covered.
+pub(super) fn hook(scope: &Scope, hook: &SimHook) -> Value {
+    let now = second(Timestamp::UNIX_EPOCH);
+    let kind = match scope {
+        Scope::Repository { .. } => "Repository",
+        Scope::Organization(_) | Scope::Enterprise(_) => "Organization",
+    };
+    let base = match scope {
+        Scope::Repository { .. } => format!("{API}/repos/{scope}/hooks/{}", hook.id),
+        Scope::Organization(_) | Scope::Enterprise(_) => {
+            format!("{API}/orgs/{scope}/hooks/{}", hook.id)
+        }
+    };
+    json!({
+        "id": hook.id, "type": kind, "name": "web", "active": hook.active, "events": hook.events,
+        "config": hook_config(hook), "created_at": now, "updated_at": now, "url": base,
+        "test_url": format!("{base}/test"), "ping_url": format!("{base}/pings"),
+        "deliveries_url": format!("{base}/deliveries"),
+        "last_response": {"code": null, "status": "unused", "message": null},
+    })
+}
+
+/// Shows where a hook sends and how.
+pub(super) fn hook_config(hook: &SimHook) -> Value {
+    let mut config =
+        json!({"url": hook.url, "content_type": hook.content_type, "insecure_ssl": "0"});
+    if let (false, Value::Object(config)) = (hook.secret.is_empty(), &mut config) {
+        config.insert("secret".into(), json!("********"));
+    }
+    config
 }
 
 /// Shows a job.
@@ -206,7 +284,7 @@ pub(super) fn attempt(it: &Attempt) -> Value {
     let status = if (200..300).contains(&it.status) { "OK" } else { "Invalid HTTP Response" };
     json!({
         "id": it.id, "guid": it.guid, "delivered_at": it.at.to_string(), "redelivery": it.redelivery,
-        "duration": 0.1, "status": status, "status_code": it.status, "event": "workflow_job",
+        "duration": 0.1, "status": status, "status_code": it.status, "event": it.event,
         "action": it.action, "installation_id": 1, "repository_id": 1,
     })
 }
@@ -217,6 +295,6 @@ fn base(job: &SimJob) -> String {
 }
 
 /// Writes a date as GitHub does, in whole seconds.
-fn second(at: Timestamp) -> String {
+pub(super) fn second(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or_default().to_string()
 }

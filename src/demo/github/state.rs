@@ -31,11 +31,13 @@ pub(super) struct State {
     pub(super) runners: BTreeMap<u64, SimRunner>,
     pub(super) secrets: BTreeMap<String, u64>,
     pub(super) jobs: BTreeMap<u64, SimJob>,
+    /// Repositories without a job, and when they were pushed to last.
+    pub(super) repositories: Vec<(Place, Timestamp)>,
     /// Jobs that want a runner.
     pub(super) queued: BTreeSet<u64>,
     /// Jobs that run, by the number of their runner, registered or not.
     pub(super) at_work: BTreeMap<u64, u64>,
-    pub(super) hooks: BTreeMap<u64, Hook>,
+    pub(super) hooks: BTreeMap<u64, SimHook>,
     pub(super) deliveries: Vec<Delivery>,
     pub(super) outbox: Vec<usize>,
     pub(super) calls: Vec<SeenCall>,
@@ -137,10 +139,37 @@ pub enum SimHookOwner {
 }
 
 /// Holds one hook.
-pub(super) struct Hook {
-    pub(super) owner: SimHookOwner,
-    pub(super) url: String,
-    pub(super) secret: String,
+#[derive(Clone, Debug)]
+pub struct SimHook {
+    /// Its number.
+    pub id: u64,
+    /// Whose it is.
+    pub owner: SimHookOwner,
+    /// Where it sends.
+    pub url: String,
+    /// What it signs with.
+    pub secret: String,
+    /// What it tells of.
+    pub events: Vec<String>,
+    /// `json` or `form`.
+    pub content_type: String,
+    /// Whether it is switched on.
+    pub active: bool,
+}
+
+impl SimHook {
+    /// Makes a hook that is told of jobs.
+    pub(super) fn new(id: u64, owner: SimHookOwner, url: &str, secret: &str) -> Self {
+        Self {
+            id,
+            owner,
+            url: url.to_owned(),
+            secret: secret.to_owned(),
+            events: vec!["workflow_job".into()],
+            content_type: "json".into(),
+            active: true,
+        }
+    }
 }
 
 /// Holds one attempt to deliver.
@@ -163,6 +192,8 @@ pub struct Attempt {
     pub redelivery: bool,
     /// What was answered; 0 while it is under way, 502 when nobody answered.
     pub status: u16,
+    /// What it tells of: `workflow_job`, or `ping`.
+    pub event: &'static str,
     /// What happened to the job.
     pub action: String,
     /// The job.

@@ -173,9 +173,9 @@ async fn a_provider_that_was_replaced_is_no_longer_watched() {
     let yard = Yard::running("exit 0");
     let sink = Arc::new(Deaf);
     let provider = yard.provider();
-    provider.watch(Arc::clone(&sink) as _);
+    let watching = provider.watch(Arc::clone(&sink) as _);
     assert!(Arc::strong_count(&sink) > 1, "nobody watches");
-    drop(provider);
+    drop((provider, watching));
     // Each reload would leave one more behind.
     until("nobody watches", async || (Arc::strong_count(&sink) == 1).then_some(())).await;
 }

@@ -1,0 +1,108 @@
+//! `ostler check --live`: asks forges and providers whether they would serve.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use ostler_actors::model::Scope;
+use serde::Serialize;
+
+use crate::config::{Config, ForgeSettings};
+use crate::daemon::{open_forge, try_provider};
+use crate::github::{Finding, Grade, LiveWish};
+
+/// Shows one finding and where it belongs.
+#[derive(Serialize)]
+struct Row {
+    /// A forge, or a provider.
+    of: String,
+    /// The scope, at a forge.
+    scope: Option<String>,
+    #[serde(flatten)]
+    finding: Finding,
+}
+
+/// Tries everything and says what came of it; fails when something is wrong.
+pub(super) fn check(out: &mut dyn Write, config: &Config, json: bool) -> io::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut rows = runtime.block_on(async {
+        let mut rows = Vec::new();
+        for (name, forge) in &config.forges {
+            rows.extend(try_forge(config, name, forge).await);
+        }
+        rows
+    });
+    // A provider may want a runtime of its own, or none.
+    let _inside = runtime.enter();
+    rows.extend(config.providers.iter().map(|(name, provider)| {
+        let (grade, says) = match try_provider(name, provider, &config.daemon.state_dir) {
+            Ok(()) => (Grade::Ok, "opens".to_owned()),
+            Err(error) => (Grade::Wrong, chain(&error)),
+        };
+        let finding = Finding { what: "provider", grade, says };
+        Row { of: format!("provider {name}"), scope: None, finding }
+    }));
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&rows)?)?;
+    } else {
+        table(out, &rows)?;
+    }
+    let wrong = rows.iter().any(|row| row.finding.grade == Grade::Wrong);
+    Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+async fn try_forge(config: &Config, name: &str, forge: &ForgeSettings) -> Vec<Row> {
+    let mut wanted: BTreeMap<&Scope, BTreeSet<&str>> = BTreeMap::new();
+    for pool in config.pools.iter().filter(|pool| pool.forge == name) {
+        wanted.entry(&pool.scope).or_default().insert(&pool.runner_group);
+    }
+    let of = format!("forge {name}");
+    let github = match open_forge(name, forge) {
+        Ok(github) => github,
+        Err(error) => {
+            let finding = Finding { what: "settings", grade: Grade::Wrong, says: chain(&error) };
+            return vec![Row { of, scope: None, finding }];
+        }
+    };
+    let public = config.http.public_url.as_ref().filter(|_| !forge.webhook_secrets.is_empty());
+    let url = public.map(|public| format!("{public}/webhooks/{name}"));
+    let mut rows = Vec::new();
+    for (scope, groups) in wanted {
+        let groups: Vec<&str> = groups.into_iter().collect();
+        let wish = LiveWish { scope, groups: &groups, url: url.as_deref() };
+        let findings = github.try_scope(&wish).await;
+        let row = |finding| Row { of: of.clone(), scope: Some(scope.to_string()), finding };
+        rows.extend(findings.into_iter().map(row));
+    }
+    rows
+}
+
+fn table(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
+    let place = |row: &Row| match &row.scope {
+        Some(scope) => format!("{} {scope}", row.of),
+        None => row.of.clone(),
+    };
+    let wide = rows.iter().map(|row| place(row).chars().count()).max().unwrap_or_default();
+    for row in rows {
+        let grade = match row.finding.grade {
+            Grade::Ok => "ok",
+            Grade::Doubt => "doubt",
+            Grade::Wrong => "WRONG",
+        };
+        let Finding { what, says, .. } = &row.finding;
+        writeln!(out, "{:<wide$}  {what:<12}  {grade:<5}  {says}", place(row))?;
+    }
+    Ok(())
+}
+
+/// Writes an error with what led to it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,304 @@
+//! Tries, without changing anything, whether a scope can be served: one finding for each right.
+//!
+//! Whether runners may be registered is tried by asking for a registration token, which expires
+//! unused in an hour; nothing else tells a right to write from a right to read.
+
+use ostler_actors::model::{Place, Scope};
+use serde::Serialize;
+
+use super::GitHub;
+use super::Hook;
+use super::answer::Answer;
+use super::failure::Failure;
+use super::governor::Lane;
+use super::hooks::faults;
+use super::hub::Question;
+use super::paging::List;
+use super::route::{self, Route};
+use super::wire;
+
+/// From this many seconds on a wrong clock is a fault.
+const SKEW: i64 = 30;
+
+/// Says what a scope is wanted for.
+pub struct LiveWish<'a> {
+    /// Where.
+    pub scope: &'a Scope,
+    /// The runner groups its pools name.
+    pub groups: &'a [&'a str],
+    /// Where its hook should send; none where jobs are found by asking alone.
+    pub url: Option<&'a str>,
+}
+
+/// Tells how a finding is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// It works.
+    Ok,
+    /// It may work; somebody should look.
+    Doubt,
+    /// It cannot work.
+    Wrong,
+}
+
+/// Holds one thing that was tried, and what came of it in a sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was tried.
+    pub what: &'static str,
+    /// How it is to be taken.
+    pub grade: Grade,
+    /// What came of it, and the way out.
+    pub says: String,
+}
+
+impl Finding {
+    fn new(what: &'static str, grade: Grade, says: impl Into<String>) -> Self {
+        Self { what, grade, says: says.into() }
+    }
+}
+
+impl GitHub {
+    /// Tries everything a scope needs.
+    pub async fn try_scope(&self, wish: &LiveWish<'_>) -> Vec<Finding> {
+        let scope = wish.scope;
+        let credential = self.try_credential(scope).await;
+        let refused = credential.grade == Grade::Wrong;
+        let mut findings = vec![credential];
+        if refused {
+            return findings;
+        }
+        findings.push(self.try_registering(scope).await);
+        findings.extend(self.try_reading(scope).await);
+        for group in wish.groups {
+            findings.push(self.try_group(scope, group).await);
+        }
+        findings.push(match wish.url {
+            Some(url) => self.try_hook(scope, url).await,
+            None => Finding::new(
+                "hook",
+                Grade::Doubt,
+                "no `http.public_url` or no `webhook_secret`: jobs are found by asking, up to a minute late",
+            ),
+        });
+        findings.push(clock(self.figures().clock_ahead_seconds));
+        findings
+    }
+
+    async fn try_credential(&self, scope: &Scope) -> Finding {
+        let question = route::runners(scope).with("per_page", "1");
+        match self.probe(scope, Question::get(question)).await {
+            Ok(answer) if answer.status == 200 => {
+                Finding::new("credential", Grade::Ok, "accepted, and runners can be listed")
+            }
+            Ok(answer) => {
+                let right = runners_right(scope);
+                let says = format!(
+                    "runners cannot be listed ({}); the credential needs {right}",
+                    answer.message()
+                );
+                Finding::new("credential", Grade::Wrong, says)
+            }
+            Err(failure) => Finding::new("credential", Grade::Wrong, failure.why()),
+        }
+    }
+
+    async fn try_registering(&self, scope: &Scope) -> Finding {
+        let question = Question::post(route::registration_token(scope), None);
+        match self.probe(scope, question).await {
+            Ok(answer) if answer.status == 201 => {
+                Finding::new("runners", Grade::Ok, "may be registered and removed")
+            }
+            Ok(answer) => {
+                let right = runners_right(scope);
+                let says = format!(
+                    "may not be registered ({}); the credential needs {right}",
+                    answer.message()
+                );
+                Finding::new("runners", Grade::Wrong, says)
+            }
+            Err(failure) => Finding::new("runners", Grade::Wrong, failure.why()),
+        }
+    }
+
+    /// Tries to see repositories, and the runs of one of them.
+    async fn try_reading(&self, scope: &Scope) -> Vec<Finding> {
+        let (place, seen) = match self.one_repository(scope).await {
+            Ok(Some(place)) => {
+                let says = format!("`{}/{}` can be seen", place.owner, place.repository);
+                (place, Finding::new("repositories", Grade::Ok, says))
+            }
+            Ok(None) => {
+                let says = "none can be seen, so jobs could not be read; give the credential access to \
+                            the repositories that use these runners (`Metadata: read`)";
+                return vec![Finding::new("repositories", Grade::Doubt, says)];
+            }
+            Err(why) => return vec![Finding::new("repositories", Grade::Wrong, why)],
+        };
+        let of = Scope::Repository { owner: place.owner.clone(), name: place.repository.clone() };
+        let route = route::runs(&place, "in_progress").with("per_page", "1");
+        let jobs = match self.probe(&of, Question::get(route)).await {
+            Ok(answer) if answer.status == 200 => Finding::new("jobs", Grade::Ok, "can be read"),
+            Ok(answer) => Finding::new(
+                "jobs",
+                Grade::Wrong,
+                format!(
+                    "cannot be read ({}); the credential needs `Actions: read` (classic: `repo`)",
+                    answer.message()
+                ),
+            ),
+            Err(failure) => Finding::new("jobs", Grade::Wrong, failure.why()),
+        };
+        vec![seen, jobs]
+    }
+
+    async fn one_repository(&self, scope: &Scope) -> Result<Option<Place>, String> {
+        let denied = |answer: &Answer| {
+            format!("cannot be seen ({}); the credential needs `Metadata: read`", answer.message())
+        };
+        match scope {
+            Scope::Repository { owner, name } => {
+                let place =
+                    Place { owner: owner.clone(), repository: name.clone(), enterprise: None };
+                let question = Question::get(route::repository(&place));
+                let answer = self.probe(scope, question).await.map_err(Failure::why)?;
+                if answer.status == 200 { Ok(Some(place)) } else { Err(denied(&answer)) }
+            }
+            Scope::Organization(owner) => {
+                let route: Route = route::repositories(owner).with("per_page", "1");
+                let answer = self.probe(scope, Question::get(route)).await.map_err(Failure::why)?;
+                if answer.status != 200 {
+                    return Err(denied(&answer));
+                }
+                let first = answer.read::<Vec<wire::Repository>>().map_err(Failure::why)?;
+                let place = |it: wire::Repository| Place {
+                    owner: owner.clone(),
+                    repository: it.name,
+                    enterprise: None,
+                };
+                Ok(first.into_iter().next().map(place))
+            }
+            Scope::Enterprise(_) => Ok(None),
+        }
+    }
+
+    async fn try_group(&self, scope: &Scope, name: &str) -> Finding {
+        if let Err(failure) = self.group(scope, name).await {
+            return Finding::new("group", Grade::Wrong, failure.why());
+        }
+        if matches!(scope, Scope::Repository { .. }) {
+            return Finding::new("group", Grade::Ok, format!("`{name}` is there"));
+        }
+        let route = route::runner_groups(scope);
+        let list = List { scope, lane: Lane::Check, route, field: "runner_groups", etags: None };
+        let groups = self.hub.list::<wire::Group>(list).await.unwrap_or_default();
+        let group = groups.iter().find(|group| group.name.eq_ignore_ascii_case(name));
+        match group.map(|group| group.visibility.as_str()) {
+            Some("selected") => Finding::new(
+                "group",
+                Grade::Doubt,
+                format!(
+                    "`{name}` is open to selected repositories only; jobs of others wait for ever"
+                ),
+            ),
+            Some(_) | None => Finding::new("group", Grade::Ok, format!("`{name}` is there")),
+        }
+    }
+
+    async fn try_hook(&self, scope: &Scope, url: &str) -> Finding {
+        let (hook, which) = match self.reaching(scope, url).await {
+            Ok(Some(found)) => found,
+            Ok(None) => {
+                let says = format!("none sends to {url}; run `ostler hook install`");
+                return Finding::new("hook", Grade::Wrong, says);
+            }
+            Err(why) => return Finding::new("hook", Grade::Doubt, why),
+        };
+        let log = match self.hook_log(&which).await {
+            Ok(log) => log,
+            Err(why) => return Finding::new("hook", Grade::Doubt, why),
+        };
+        let faults = faults(&hook, &log);
+        if !faults.is_empty() {
+            return Finding::new("hook", Grade::Wrong, faults.join("; also "));
+        }
+        match log.first() {
+            Some(_) => Finding::new(
+                "hook",
+                Grade::Ok,
+                "its last delivery was taken: address and secret are right",
+            ),
+            None => Finding::new(
+                "hook",
+                Grade::Doubt,
+                "it has sent nothing yet, so its secret is not tried",
+            ),
+        }
+    }
+
+    /// Finds the hook that serves a scope: the App's own, or the scope's.
+    async fn reaching(
+        &self,
+        scope: &Scope,
+        url: &str,
+    ) -> Result<Option<(super::HookView, Hook)>, String> {
+        if let Some(hook) = self.app_hook_to(url).await? {
+            return Ok(Some((hook, Hook::App)));
+        }
+        let found = self.hooks_to(scope, url).await?;
+        let with_id = |hook: super::HookView| {
+            let id = hook.id?;
+            Some((hook, Hook::Scope { scope: scope.clone(), id }))
+        };
+        Ok(found.into_iter().find_map(with_id))
+    }
+
+    async fn probe(&self, scope: &Scope, question: Question<'_>) -> Result<Answer, Failure> {
+        self.hub.ask(scope, Lane::Check, &question).await
+    }
+}
+
+fn runners_right(scope: &Scope) -> &'static str {
+    match scope {
+        Scope::Repository { .. } => "`Administration: write` of the repository (classic: `repo`)",
+        Scope::Organization(_) => {
+            "`Self-hosted runners: write` of the organization (classic: `admin:org`)"
+        }
+        Scope::Enterprise(_) => "`manage_runners:enterprise`, on a classic token",
+    }
+}
+
+/// Judges our clock by GitHub's.
+fn clock(ahead: i64) -> Finding {
+    let says = match ahead {
+        0 => "agrees with GitHub's".to_owned(),
+        1.. => format!("is {ahead} s ahead of GitHub's; set it by NTP"),
+        ..0 => format!("is {} s behind GitHub's; set it by NTP", ahead.unsigned_abs()),
+    };
+    let grade = match ahead.abs() {
+        0..=5 => Grade::Ok,
+        6..SKEW => Grade::Doubt,
+        _ => Grade::Wrong,
+    };
+    Finding::new("clock", grade, says)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_judged_by_how_wrong_it_is_either_way() {
+        for (ahead, grade) in [
+            (0, Grade::Ok),
+            (5, Grade::Ok),
+            (-6, Grade::Doubt),
+            (29, Grade::Doubt),
+            (30, Grade::Wrong),
+            (-90, Grade::Wrong),
+        ] {
+            assert_eq!(clock(ahead).grade, grade, "{ahead}");
+        }
+    }
+}

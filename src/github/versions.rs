@@ -1,0 +1,152 @@
+//! How long a version of the runner will still be sent jobs.
+//!
+//! GitHub tells for each version when it stops working, to whoever may list runners. Which
+//! versions we run is told by the registrations themselves and by the tags of the images; other
+//! runners of the scope are looked at too, and warning of them harms nobody.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use jiff::Timestamp;
+use ostler_actors::model::Scope;
+use serde::Deserialize;
+use tracing::debug;
+
+use super::GitHub;
+use super::failure::Failure;
+use super::governor::Lane;
+use super::hub::Question;
+use super::paging::List;
+use super::route;
+use super::wire::{self, maybe_date};
+
+/// From how many days ahead the end of a version is worth a word.
+const AHEAD: i64 = 14;
+
+/// Tells that a version ends soon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndingVersion {
+    /// Which.
+    pub version: String,
+    /// How many whole days are left; none are when it has ended.
+    pub days_left: i64,
+}
+
+impl fmt::Display for EndingVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (version, days) = (&self.version, self.days_left);
+        let cure = "replace the image or `runner_dir` by a newer release of actions/runner";
+        match days {
+            ..=0 => write!(f, "runner {version} is no longer sent jobs by GitHub; {cure}"),
+            1.. => write!(f, "runner {version} is sent jobs for {days} more days; {cure}"),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Deprecation {
+    #[serde(default, deserialize_with = "maybe_date")]
+    registration_deprecates_at: Option<Timestamp>,
+    #[serde(default, deserialize_with = "maybe_date")]
+    runtime_deprecates_at: Option<Timestamp>,
+}
+
+impl GitHub {
+    /// Returns the versions in use that end within two weeks. What cannot be learnt is left out:
+    /// old servers do not tell.
+    pub async fn ending_versions(
+        &self,
+        scope: &Scope,
+        images: &[&str],
+        now: Timestamp,
+    ) -> Vec<EndingVersion> {
+        let mut versions: BTreeSet<String> =
+            images.iter().filter_map(|image| version_of(image)).map(str::to_owned).collect();
+        match self.versions_of_runners(scope).await {
+            Ok(found) => versions.extend(found),
+            Err(failure) => debug!(scope = %scope, "runner versions: {}", failure.why()),
+        }
+        let mut ending = Vec::new();
+        for version in versions {
+            match self.deprecation(scope, &version).await {
+                Ok(Some(told)) => ending.extend(judge(version, &told, now)),
+                Ok(None) => {}
+                Err(failure) => debug!(scope = %scope, "runner {version}: {}", failure.why()),
+            }
+        }
+        ending
+    }
+
+    async fn versions_of_runners(&self, scope: &Scope) -> Result<BTreeSet<String>, Failure> {
+        let (route, etags) = (route::runners(scope), Some(&*self.etags));
+        let list = List { scope, lane: Lane::List, route, field: "runners", etags };
+        let runners = self.hub.list::<wire::Runner>(list).await?;
+        Ok(runners.into_iter().map(|it| it.version).filter(|it| !it.is_empty()).collect())
+    }
+
+    async fn deprecation(
+        &self,
+        scope: &Scope,
+        version: &str,
+    ) -> Result<Option<Deprecation>, Failure> {
+        let question = Question::get(route::deprecation(scope, version));
+        let answer = self.hub.ask(scope, Lane::List, &question).await?;
+        match answer.status {
+            200 => answer.read().map(Some),
+            404 => Ok(None),
+            _ => Err(answer.unexpected("cannot read when a runner version ends")),
+        }
+    }
+}
+
+/// Returns the version an image is tagged with, if it is one.
+fn version_of(image: &str) -> Option<&str> {
+    let tag = image.split('@').next()?.rsplit_once(':')?.1;
+    let numbers = tag.split('.').filter(|part| part.parse::<u32>().is_ok()).count();
+    (numbers == 3 && tag.split('.').count() == 3).then_some(tag)
+}
+
+/// Decides whether the end of a version is near: of registering or of running, the earlier.
+fn judge(version: String, told: &Deprecation, now: Timestamp) -> Option<EndingVersion> {
+    let ends = [told.registration_deprecates_at, told.runtime_deprecates_at];
+    let ends = ends.into_iter().flatten().min()?;
+    let days_left = ends.duration_since(now).as_hours().div_euclid(24);
+    (days_left <= AHEAD).then_some(EndingVersion { version, days_left })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(hours: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + hours * 3_600).expect("a date")
+    }
+
+    fn told(registration: Option<i64>, runtime: Option<i64>) -> Deprecation {
+        Deprecation {
+            registration_deprecates_at: registration.map(at),
+            runtime_deprecates_at: runtime.map(at),
+        }
+    }
+
+    #[test]
+    fn a_version_is_warned_of_two_weeks_ahead_and_for_ever_after() {
+        let days = |it: &Deprecation| judge("2".into(), it, at(0)).map(|it| it.days_left);
+        assert_eq!(days(&told(None, None)), None, "GitHub does not say");
+        assert_eq!(days(&told(None, Some(15 * 24))), None);
+        assert_eq!(days(&told(None, Some(15 * 24 - 1))), Some(14));
+        assert_eq!(days(&told(None, Some(23))), Some(0));
+        assert_eq!(days(&told(None, Some(-1))), Some(-1));
+        assert_eq!(days(&told(Some(48), Some(900))), Some(2), "the earlier end counts");
+    }
+
+    #[test]
+    fn the_version_is_read_from_a_tag_that_is_one() {
+        let tagged = "ghcr.io/actions/actions-runner:2.336.0@sha256:00ff";
+        assert_eq!(version_of(tagged), Some("2.336.0"));
+        for other in ["runner", "runner:latest", "host:5000/runner", "runner:2.336", "", "r:2.3.x"]
+        {
+            assert_eq!(version_of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `ostler check --live`: what is missing is named, one sentence each.
+
+use ostler_actors::model::Scope;
+use serde_json::Value;
+
+use super::desk::Desk;
+
+/// Returns the grades by what was tried, and the whole text.
+fn tried(desk: &Desk, code: i32) -> (Vec<(String, String)>, String) {
+    let said = desk.run(&["check", "--live", "--json"]);
+    assert_eq!(said.code, code, "{said:?}");
+    let rows: Value = serde_json::from_str(&said.out).expect("JSON");
+    let word = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+    let rows = rows.as_array().expect("a list");
+    (rows.iter().map(|row| (word(row, "what"), word(row, "grade"))).collect(), said.out)
+}
+
+fn grade<'a>(rows: &'a [(String, String)], what: &str) -> &'a str {
+    rows.iter().find(|(it, _)| it == what).map_or("not tried", |(_, grade)| grade)
+}
+
+/// Makes a desk where everything is right.
+async fn good(desk: Desk) -> Desk {
+    let place = "acme/web".parse::<Scope>().expect("a scope");
+    let Scope::Repository { owner, name: repository } = place else {
+        unreachable!("it has a slash")
+    };
+    let place = ostler_actors::model::Place { owner, repository, enterprise: None };
+    desk.sim.add_repository(&place, jiff::Timestamp::now());
+    assert_eq!(desk.run(&["hook", "install"]).code, 0);
+    let hook = desk.sim.hooks()[0].id;
+    desk.sim.until(|sim| sim.attempts(hook).iter().all(|it| it.status != 0)).await;
+    desk
+}
+
+#[tokio::test]
+async fn a_fleet_that_can_work_is_well_in_every_point() {
+    for desk in [Desk::with_token(), Desk::with_app()] {
+        let desk = good(desk).await;
+        let (rows, text) = tried(&desk, 0);
+        assert!(rows.iter().all(|(_, grade)| grade == "ok"), "{text}");
+        let tried: Vec<&str> = rows.iter().map(|(what, _)| what.as_str()).collect();
+        let all =
+            ["credential", "runners", "repositories", "jobs", "group", "hook", "clock", "provider"];
+        assert_eq!(tried, all);
+        assert!(!desk.sim.calls().iter().any(|call| call.method == "DELETE"), "nothing is changed");
+        let table = desk.run(&["check", "--live"]);
+        assert!(table.code == 0 && table.out.contains("forge github acme"), "{table:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_named() {
+    let desk = good(Desk::with_token()).await;
+    let cases = [
+        ("/registration-token", "runners", "wrong", "Self-hosted runners: write"),
+        ("/actions/runners", "credential", "wrong", "admin:org"),
+        ("/actions/runs", "jobs", "wrong", "Actions: read"),
+        ("/orgs/acme/repos", "repositories", "wrong", "Metadata: read"),
+        ("/orgs/acme/hooks", "hook", "doubt", "admin:org_hook"),
+    ];
+    for (path, what, expected, says) in cases {
+        desk.sim.lie(|lies| lies.forbidden = vec![path]);
+        let (rows, text) = tried(&desk, i32::from(expected == "wrong"));
+        assert_eq!(grade(&rows, what), expected, "{text}");
+        assert!(text.contains(says), "{path}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_credential_that_is_refused_ends_the_questions() {
+    let desk = Desk::with_token();
+    desk.write("token", "ghp_of_somebody_who_left");
+    let (rows, text) = tried(&desk, 1);
+    assert_eq!((grade(&rows, "credential"), grade(&rows, "runners")), ("wrong", "not tried"));
+    assert!(text.contains("renew the credential") && !text.contains("ghp_of"), "{text}");
+}
+
+#[tokio::test]
+async fn a_wrong_clock_a_missing_group_and_a_missing_hook_are_told() {
+    let desk = Desk::with_token();
+    desk.configure("token = { file = \"token\" }", "scope = \"acme\"\nrunner_group = \"fast\"");
+    desk.sim.lie(|lies| lies.clock_ahead = std::time::Duration::from_secs(90));
+    let (rows, text) = tried(&desk, 1);
+    for what in ["group", "hook", "clock"] {
+        assert_eq!(grade(&rows, what), "wrong", "{text}");
+    }
+    assert!(text.contains("`fast`") && text.contains("s behind GitHub's"), "{text}");
+    assert_eq!(grade(&rows, "repositories"), "doubt", "nothing can be seen: {text}");
+}
+
+#[tokio::test]
+async fn a_configuration_that_cannot_be_used_asks_nobody() {
+    let desk = Desk::with_token();
+    desk.write("ostler.toml", "nonsense = 1");
+    assert_eq!(desk.run(&["check", "--live"]).code, 2);
+    assert!(desk.sim.calls().is_empty());
+}
