@@ -119,6 +119,12 @@ pub enum StartError {
         /// Of which kind.
         kind: &'static str,
     },
+    /// TLS is configured and cannot be served yet.
+    #[error(
+        "`[http.tls]` is not served by this release; remove it, and let a proxy in front of \
+         `http.listen` speak TLS"
+    )]
+    Tls,
     /// The system's signals.
     #[error("cannot listen for signals")]
     Signals(#[source] std::io::Error),
@@ -164,6 +170,10 @@ impl Daemon {
     /// Opens the store and the doors. Must be called on an actix system.
     pub async fn open(loaded: Loaded, service: Service) -> Result<Self, StartError> {
         let config = Arc::new(loaded.config);
+        // Plain text where an operator asked for TLS would be worse than no daemon.
+        if config.http.tls.is_some() {
+            return Err(StartError::Tls);
+        }
         let state_dir = &config.daemon.state_dir;
         std::fs::create_dir_all(state_dir)
             .map_err(|source| StartError::StateDir { path: state_dir.clone(), source })?;
