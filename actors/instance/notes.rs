@@ -29,6 +29,8 @@ pub(super) struct Notes {
     pub(super) blind_looks: u32,
     /// When the first of the current row of absent reads began.
     pub(super) absent_since: Option<Timestamp>,
+    /// When the machine was last seen, by whomever.
+    pub(super) last_seen: Option<Timestamp>,
     /// Whether somebody else was seen deleting the machine.
     pub(super) leaving: bool,
     /// Whether the machine's runner ever started, as last seen.

@@ -33,7 +33,10 @@ impl Turn<'_> {
                 self.notes.looked = true;
                 self.notes.blind_looks = 0;
                 self.notes.look_at = None;
-                self.take_absence(begun);
+                // A slow answer may be older than a sighting; it says nothing about what came after.
+                if self.notes.last_seen.is_none_or(|seen| begun >= seen) {
+                    self.take_absence(begun);
+                }
             }
             Sighting::Unknown(_) => {
                 // Whoever is on the way out holds its place anyway; it holds nobody else up.
@@ -58,6 +61,7 @@ impl Turn<'_> {
             | State::PendingDelete => {}
         }
         self.notes.looked = true;
+        self.notes.last_seen = Some(self.now);
         if self.notes.absent_since.take().is_some() {
             self.notes.look_at = None;
             self.tell(What::Reappeared);
