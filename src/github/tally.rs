@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Holds the figures of one GitHub.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct RateFigure {
     pub limit: u32,
     /// How much is left.
     pub left: u32,
+    /// How long until it begins anew.
+    pub resets_in: Duration,
 }
 
 /// Counts calls.
