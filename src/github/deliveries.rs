@@ -18,6 +18,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ostler_actors::model::{DeliveryId, Scope};
 use serde::Deserialize;
+use tokio::time::Instant;
 use tracing::info;
 
 use super::GitHub;
@@ -116,13 +117,16 @@ impl GitHub {
         hook: &Hook,
         cursor: Option<SweptTo>,
     ) -> Result<SweepReport, String> {
-        let begun = SweptTo::all_until(self.hub.watch.there());
-        let mut report = SweepReport { read: 0, asked_again: Vec::new(), left: 0, cursor: begun };
+        let begun = Instant::now();
+        let to = SweptTo::all_until(Timestamp::MAX);
+        let mut report = SweepReport { read: 0, asked_again: Vec::new(), left: 0, cursor: to };
         for log in self.logs(hook) {
             self.sweep(&log, cursor.as_ref(), &mut report).await.map_err(Failure::why)?;
         }
-        // Our clock may have been put right by the first answer.
-        report.cursor.until = report.cursor.until.min(self.hub.watch.there());
+        // Only the answers told us GitHub's date; this was it when the sweep began.
+        let now = self.hub.watch.there();
+        let begun = now.checked_sub(begun.elapsed()).unwrap_or(now);
+        report.cursor.until = report.cursor.until.min(begun);
         if !report.asked_again.is_empty() {
             let count = report.asked_again.len();
             info!(hook = ?hook, count, "asked GitHub to send {count} lost deliveries again");
