@@ -131,6 +131,7 @@ impl Daemon {
         self.deferred = None;
         self.status.config(None);
         self.service.ready();
+        self.metrics.count_reload("applied");
         info!("the configuration is reloaded");
     }
 
@@ -142,6 +143,7 @@ impl Daemon {
             return;
         }
         let hope = if self.deferred.is_some() { "; it is tried again by itself" } else { "" };
+        self.metrics.count_reload("refused");
         error!("the configuration is not reloaded, nothing changed: {why}{hope}");
         self.status.config(Some(format!("{}{hope}", why.trim_start())));
         self.service.ready();

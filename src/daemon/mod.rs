@@ -18,6 +18,7 @@
 
 mod adapters;
 mod chores;
+mod counted;
 mod edits;
 mod ground;
 mod reload;
@@ -49,6 +50,8 @@ use crate::config::watch::News;
 use crate::config::{Config, Loaded, Synchronous};
 use crate::http::{self, Doors, Following, Parts};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
+use crate::telemetry::metrics::{Metrics, Recorder};
+use crate::telemetry::notify;
 use crate::{github, providers, store};
 use adapters::Forges;
 use edits::{Deferred, chain};
@@ -153,6 +156,7 @@ pub struct Daemon {
     doors: Doors,
     server: http::Server,
     following: Following,
+    metrics: Arc<Metrics>,
 }
 
 impl Daemon {
@@ -166,9 +170,13 @@ impl Daemon {
             Synchronous::Full => Durability::Full,
             Synchronous::Normal => Durability::Normal,
         };
-        let store =
-            SqlStore::open(config.store.url.expose(), Options { durability, ..Options::default() })
-                .await?;
+        let metrics = Arc::<Metrics>::default();
+        let observer: Arc<dyn Fn(store::Commit) + Send + Sync> = {
+            let metrics = Arc::clone(&metrics);
+            Arc::new(move |commit| metrics.count_commit(commit.size, commit.took))
+        };
+        let options = Options { durability, observer: Some(observer), ..Options::default() };
+        let store = SqlStore::open(config.store.url.expose(), options).await?;
         let seal = match config.store.sealing_key() {
             Some(key) => AesSeal::from_config(&key)?,
             None => AesSeal::from_state_dir(state_dir)?,
@@ -189,11 +197,20 @@ impl Daemon {
             clock: Arc::clone(&clock),
             config: Arc::clone(&config),
             controller: controller.id,
+            metrics: Arc::clone(&metrics),
         });
         doors.open(&config, &forges.0, &left);
         let server = http::serve(&config.http, &doors)?;
-        let following = doors.follow(Vec::new());
+        let recorder = Recorder::new(
+            Arc::clone(&metrics),
+            Arc::clone(&registry),
+            Arc::new(store.clone()),
+            Arc::clone(&status),
+        );
+        let (ear, telling) = notify::notifier(doors.sights());
+        let following = doors.follow(vec![Box::new(recorder), Box::new(ear)], telling);
         Ok(Self {
+            metrics,
             following,
             config,
             forges,

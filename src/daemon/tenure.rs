@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use super::adapters::Providers;
 use super::chores::Chores;
+use super::counted;
 use super::ground::LeasedSpawner;
 use super::{Daemon, Stage, StartError, stopped};
 use crate::config::watch::News;
@@ -131,14 +132,14 @@ impl Tenure {
         let ports = fleet::Ports {
             base,
             instances: instance::Kit::new(
-                providers.doing(),
+                counted::doing(providers.doing(), &daemon.metrics),
                 daemon.forges.doing(),
                 Arc::clone(&store) as _,
                 Arc::clone(&daemon.seal) as _,
             ),
             jobs: jobs::Kit::new(Arc::clone(&store) as _),
             pools: fleet::Kit::new(store as _),
-            inventories: providers.inventories(),
+            inventories: counted::seeing(providers.inventories(), &daemon.metrics),
             rosters: daemon.forges.rosters(),
             settings: daemon.config.settings(),
         };

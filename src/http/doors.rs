@@ -19,6 +19,8 @@ use crate::daemon::Status;
 use crate::github::GitHub;
 use crate::github::webhook::Secrets;
 use crate::store::{History, SaveHealth, SqlStore};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::notify::Sources;
 use crate::telemetry::waits::Waits;
 
 /// Holds what handlers may see, and the inbox. Cheap to clone; clones share it.
@@ -40,6 +42,7 @@ pub struct Doors {
     pub(super) hub: Arc<Hub>,
     pub(super) waits: Arc<Waits>,
     pub(super) forgotten: Arc<Forgotten>,
+    pub(super) metrics: Arc<Metrics>,
     /// This installation.
     pub(super) controller: ControllerId,
     pub(super) started_at: Timestamp,
@@ -63,6 +66,8 @@ pub struct Parts<'a> {
     pub config: Arc<Config>,
     /// This installation.
     pub controller: ControllerId,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Tells who stands at the door.
@@ -86,7 +91,7 @@ pub(super) struct Hook {
 impl Doors {
     /// Makes the doors; no forge may deliver yet.
     pub fn new(parts: Parts<'_>) -> Self {
-        let Parts { store, fleet, registry, status, clock, config, controller } = parts;
+        let Parts { store, fleet, registry, status, clock, config, controller, metrics } = parts;
         let started_at = clock.now();
         Self {
             inbox: Arc::new(store.clone()),
@@ -103,6 +108,7 @@ impl Doors {
             hub: Arc::default(),
             waits: Arc::default(),
             forgotten: Arc::default(),
+            metrics,
             controller,
             started_at,
             hooks: Arc::default(),
@@ -134,6 +140,12 @@ impl Doors {
             (id.as_str().to_owned(), Arc::new(hook))
         };
         self.hooks.store(Some(Arc::new(forges.iter().map(hook).collect())));
+        for pool in &config.pools {
+            self.metrics.know_pool(&pool.name);
+        }
+        for forge in forges.keys() {
+            self.metrics.know_forge(forge.as_str());
+        }
         self.config.store(Arc::clone(config));
         self.forges.store(Arc::new(forges.clone()));
     }
@@ -141,6 +153,19 @@ impl Doors {
     /// Takes no deliveries any more: the sender keeps them and is asked later.
     pub fn shut(&self) {
         self.hooks.store(None);
+    }
+
+    /// Returns what the notifier looks at.
+    pub fn sights(&self) -> Sources {
+        let doors = self.clone();
+        Sources {
+            registry: Arc::clone(&self.registry),
+            records: Arc::clone(&self.records),
+            status: Arc::clone(&self.status),
+            clock: Arc::clone(&self.clock),
+            config: Arc::clone(&self.config),
+            leaks: Arc::new(move || doors.leaks()),
+        }
     }
 
     /// Ends the readings of events, which would otherwise outlast the daemon.

@@ -6,6 +6,8 @@ mod crash;
 mod demo;
 mod failover;
 mod forge;
+mod metrics;
+mod notify;
 mod openapi;
 mod reload;
 mod secrets;
