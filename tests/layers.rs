@@ -32,7 +32,11 @@ const RULES: &[Rule] = &[
         homes: &["actors/registry.rs"],
         why: "the board is the only shared memory, and its order is random",
     },
-    Rule { words: &["sqlx"], homes: &["src/store/"], why: "only the store speaks SQL" },
+    Rule {
+        words: &["sqlx"],
+        homes: &["src/store/", "src/import/garm/db.rs"],
+        why: "only the store speaks SQL, and who reads the database of somebody else",
+    },
     Rule {
         words: &["octocrab::"],
         homes: &["src/github/"],

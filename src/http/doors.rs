@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::mail::Office;
 use ostler_actors::model::{ForgeId, Scope};
 use ostler_actors::ports::{Clock, Inbox, Records};
 use ostler_actors::registry::Registry;
 
+use super::runner::Boot;
 use crate::config::Config;
 use crate::daemon::Status;
 use crate::github::GitHub;
 use crate::github::webhook::Secrets;
 use crate::store::{SaveHealth, SqlStore};
+use crate::tokens::Tokens;
 
 /// Holds what handlers may see, and the inbox. Cheap to clone; clones share it.
 #[derive(Clone)]
@@ -28,6 +30,10 @@ pub struct Doors {
     pub(super) clock: Arc<dyn Clock>,
     /// Who may deliver; nothing while nobody may.
     hooks: Arc<ArcSwapOption<BTreeMap<String, Arc<Hook>>>>,
+    /// What checks the tokens of machines.
+    pub(super) tokens: Option<Tokens>,
+    /// What machines are set up with, by pool; those of pools that went are kept.
+    boots: Arc<ArcSwap<BTreeMap<String, Arc<Boot>>>>,
 }
 
 /// Tells who stands at the door.
@@ -59,7 +65,15 @@ impl Doors {
     ) -> Self {
         let (inbox, records) = (Arc::new(store.clone()) as _, Arc::new(store.clone()) as _);
         let saves = store.health();
-        Self { inbox, records, saves, fleet, registry, status, clock, hooks: Arc::default() }
+        let (hooks, boots) = (Arc::default(), Arc::default());
+        let tokens = None;
+        Self { inbox, records, saves, fleet, registry, status, clock, hooks, tokens, boots }
+    }
+
+    /// Lets machines call home that prove themselves with one of these tokens.
+    #[must_use]
+    pub fn hearing(self, tokens: Tokens) -> Self {
+        Self { tokens: Some(tokens), ..self }
     }
 
     /// Lets the forges of a configuration deliver: for its pools, and for `left`, where runners
@@ -87,11 +101,20 @@ impl Doors {
             (id.as_str().to_owned(), Arc::new(hook))
         };
         self.hooks.store(Some(Arc::new(forges.iter().map(hook).collect())));
+        // A machine of a pool that was just removed may be on its way here.
+        let mut boots = (**self.boots.load()).clone();
+        boots.extend(Boot::all(config));
+        self.boots.store(Arc::new(boots));
     }
 
     /// Takes no deliveries any more: the sender keeps them and is asked later.
     pub fn shut(&self) {
         self.hooks.store(None);
+    }
+
+    /// Returns what the machines of a pool are set up with.
+    pub(super) fn boot(&self, pool: &str) -> Option<Arc<Boot>> {
+        self.boots.load().get(pool).cloned()
     }
 
     pub(super) fn visitor(&self, forge: &str) -> Visitor {

@@ -3,8 +3,10 @@
 mod config_files;
 mod crash;
 mod demo;
+mod external;
 mod failover;
 mod forge;
+mod import;
 mod reload;
 mod secrets;
 mod service;
