@@ -7,6 +7,7 @@ mod hook;
 mod import;
 mod keeper;
 mod live;
+mod openapi;
 mod plan;
 mod run;
 mod sim;
@@ -44,6 +45,8 @@ enum Command {
     Sim(sim::Sim),
     /// Looks after the store: backup, restore, vacuum, stats.
     Store(store::Store),
+    /// Prints the description of the HTTP API (OpenAPI 3.1).
+    Openapi(openapi::Openapi),
     /// Keeps one local runner; started by the daemon.
     #[command(hide = true)]
     Keeper(keeper::Keeper),
@@ -65,6 +68,7 @@ impl Cli {
             Command::Demo(demo) => demo.run(),
             Command::Sim(sim) => sim.run(),
             Command::Store(store) => store.run(),
+            Command::Openapi(openapi) => openapi.run(),
             Command::Keeper(keeper) => keeper.run(),
             Command::DemoRunner(runner) => runner.run(),
         }

@@ -73,10 +73,10 @@ fn import(arguments: &[&str]) -> Output {
 fn loaded(folder: &TempDir, toml: &[u8]) -> Config {
     let path = folder.path().join("ostler.toml");
     std::fs::write(&path, toml).expect("our folder");
-    match load(&path, &Outside::text_only()) {
-        Ok(loaded) => loaded.config,
-        Err(problems) => panic!("{problems}\n{}", String::from_utf8_lossy(toml)),
-    }
+    let loaded = load(&path, &Outside::text_only());
+    let text = String::from_utf8_lossy(toml);
+    assert!(loaded.is_ok(), "{}\n{text}", loaded.unwrap_err());
+    loaded.expect("it is").config
 }
 
 #[tokio::test]

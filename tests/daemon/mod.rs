@@ -1,5 +1,6 @@
 //! The whole program: its files, its commands, its servers.
 
+mod api;
 mod config_files;
 mod crash;
 mod demo;
@@ -7,6 +8,7 @@ mod external;
 mod failover;
 mod forge;
 mod import;
+mod openapi;
 mod reload;
 mod secrets;
 mod service;

@@ -10,9 +10,9 @@ use super::deaths::record;
 use super::story::Tell as _;
 use super::{MINUTE, SECOND, story};
 
-fn say(world: &Watched, id: &InstanceId, word: Word) {
+fn say(world: &Watched, id: &InstanceId, said: Word) {
     let (instance, attempt) = (id.clone(), 1);
-    world.say(ToFleet::Word { instance, attempt, word, reply: Reply::nobody() });
+    world.say(ToFleet::Word { instance, attempt, word: said, reply: Reply::nobody() });
 }
 
 #[test]
