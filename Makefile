@@ -5,6 +5,7 @@
 #   make sim SEEDS=2000    the simulation alone, over so many seeds (FROM=S starts elsewhere)
 #   make sim SEED=4711     one seed again, step by step
 #   make fuzz              unheard-of webhooks against signature and parser (FUZZ_SECONDS=60, FUZZ_SEED=N)
+#   make schema            schemathesis against the admin API's own description (about a minute)
 #   make bench             figures: speed and memory
 #   make demo              the daemon at work: real processes, a simulated GitHub (JOBS=50 for more)
 #   make dist              the binary as it is handed out: target/dist/ostler
@@ -19,7 +20,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench toolchain data tools fmt lint doc deny machete unit postgres
+.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench toolchain data tools fmt lint doc deny machete unit postgres schema
 
 SEEDS ?= 2000
 JOBS ?= 20
@@ -30,6 +31,7 @@ MACHETE_VERSION := 0.9.2
 FUZZ_VERSION := 0.13.2
 OPENAPI_VERSION := 23.0.2
 EXAMPLES_VERSION := 7.6.1
+SCHEMATHESIS_VERSION := 4.32.5
 
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/tools
 DATA := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/data
@@ -53,7 +55,7 @@ build = @$(TOOLS)/bin/$(1) --version 2>/dev/null | grep -qwF '$(2)' || { \
 
 check: fmt lint doc deny machete
 
-test: fmt lint doc deny unit
+test: fmt lint doc deny unit schema
 	$(call say,simulation: $(TEST_SEEDS) seeds)
 	cargo run $(LOCKED) --release -- sim --seeds $(TEST_SEEDS) | tee $(OUT)/sim.log
 	@grep -q ' violations=0 ' $(OUT)/sim.log || { echo 'the simulation broke a promise: see above, then make sim SEED=…'; exit 1; }
@@ -88,6 +90,18 @@ fuzz-guided:
 fuzz-mutated:
 	$(call say,fuzzing webhooks by mutation alone: there is no nightly compiler to guide it by coverage)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(if $(FUZZ_SEED),FUZZ_SEED=$(FUZZ_SEED)) cargo test $(LOCKED) --test main -- --ignored --exact --nocapture wire::github_fuzz::fuzz
+
+# A Python program that reads openapi.json and looks for answers it does not describe. It lives in the
+# cache; where pip is missing or brings nothing, this says so and is skipped.
+SCHEMATHESIS := $(TOOLS)/schemathesis-$(SCHEMATHESIS_VERSION)
+schema: tools
+	$(call say,the admin API against its own description)
+	@[ -x $(SCHEMATHESIS)/bin/schemathesis ] || { python3 -m venv $(SCHEMATHESIS) \
+	  && $(SCHEMATHESIS)/bin/pip install --quiet schemathesis==$(SCHEMATHESIS_VERSION); } >/dev/null 2>&1 || rm -rf $(SCHEMATHESIS)
+	@if [ -x $(SCHEMATHESIS)/bin/schemathesis ]; then \
+	  OSTLER_SCHEMATHESIS=$(SCHEMATHESIS)/bin/schemathesis cargo test $(LOCKED) --test main -- --ignored --exact --nocapture \
+	    daemon::api::schema::no_answer_is_undescribed_and_none_is_a_server_error; \
+	else echo 'SKIPPED: schemathesis cannot be had (python3 with venv and pip)'; fi
 
 bench:
 	cargo bench $(LOCKED) --workspace --bench '*'

@@ -20,6 +20,7 @@ mod adapters;
 mod chores;
 mod counted;
 mod edits;
+mod external;
 mod ground;
 mod reload;
 mod service;
@@ -42,6 +43,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
 pub use adapters::{open_forge, try_provider};
+pub use external::probe_external;
 pub use service::Service;
 pub use status::{Shown, Stage, Status};
 pub use system::{on_system, stop_on_signal};
@@ -103,6 +105,23 @@ pub enum StartError {
         /// Why.
         #[source]
         source: providers::process::OpenError,
+    },
+    /// A provider that is an executable.
+    #[error("provider `{name}` cannot be used")]
+    External {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        source: providers::external::OpenError,
+    },
+    /// A provider that could not be asked about itself.
+    #[error("provider `{name}` cannot be asked: {why}")]
+    Unasked {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
     },
     /// A provider of a kind that is not built yet.
     #[error(
@@ -198,7 +217,8 @@ impl Daemon {
             config: Arc::clone(&config),
             controller: controller.id,
             metrics: Arc::clone(&metrics),
-        });
+        })
+        .hearing(external::tokens(&seal));
         doors.open(&config, &forges.0, &left);
         let server = http::serve(&config.http, &doors)?;
         let recorder = Recorder::new(
@@ -228,6 +248,12 @@ impl Daemon {
             doors,
             server,
         })
+    }
+
+    /// Returns what providers need beside their configuration.
+    fn means(&self) -> external::Means {
+        let records = Arc::new(self.store.clone());
+        external::Means { records, tokens: external::tokens(&self.seal) }
     }
 
     /// Returns how the doors are called.
