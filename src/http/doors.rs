@@ -180,7 +180,10 @@ impl Doors {
             registry: Arc::clone(&self.registry),
             records: Arc::clone(&self.records),
             status: Arc::clone(&self.status),
-            clock: Arc::clone(&self.clock),
+            now: {
+                let clock = Arc::clone(&self.clock);
+                Arc::new(move || clock.now())
+            },
             config: Arc::clone(&self.config),
             leaks: Arc::new(move || doors.leaks()),
         }

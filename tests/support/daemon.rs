@@ -49,16 +49,23 @@ impl Stage {
     pub(crate) fn on_sqlite(pools: &str) -> Self {
         let folder = folder();
         let store = format!("sqlite://{}/ostler.db", folder.path().display());
-        Self::build(folder, store, pools)
+        Self::build(folder, store, pools, None)
+    }
+
+    /// Builds a stage with a GitHub that limits calls and says so.
+    pub(crate) fn limited(pools: &str, calls: u32) -> Self {
+        let folder = folder();
+        let store = format!("sqlite://{}/ostler.db", folder.path().display());
+        Self::build(folder, store, pools, Some(calls))
     }
 
     /// Builds a stage on a database of a server.
     pub(crate) fn on(store: String, pools: &str) -> Self {
-        Self::build(folder(), store, pools)
+        Self::build(folder(), store, pools, None)
     }
 
-    fn build(folder: TempDir, store: String, pools: &str) -> Self {
-        let options = Options { lease: LEASE, rate_limit: None, ..Options::default() };
+    fn build(folder: TempDir, store: String, pools: &str, rate_limit: Option<u32>) -> Self {
+        let options = Options { lease: LEASE, rate_limit, ..Options::default() };
         let github = SimGitHub::start(options).expect("a simulated GitHub");
         let owner = SimHookOwner::Scope(Scope::Organization("acme".into()));
         let hook = github.add_hook(owner, "http://127.0.0.1:9/nowhere", SECRET);

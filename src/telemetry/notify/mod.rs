@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use ostler_actors::model::{Subject, VerdictClass, What};
-use ostler_actors::ports::{Clock, Records};
+use ostler_actors::model::{Subject, Timestamp, VerdictClass, What};
+use ostler_actors::ports::Records;
 use ostler_actors::registry::Registry;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
@@ -48,8 +48,8 @@ pub struct Sources {
     pub records: Arc<dyn Records>,
     /// What the daemon says about itself.
     pub status: Arc<Status>,
-    /// The date.
-    pub clock: Arc<dyn Clock>,
+    /// Returns the date.
+    pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// The configuration in force.
     pub config: Arc<ArcSwap<Config>>,
     /// Returns how many machines nobody answers for.
@@ -101,8 +101,8 @@ async fn run(sources: Sources, mut notices: mpsc::Receiver<Notice>) {
         };
         let config = sources.config.load_full();
         let Some(notify) = &config.notify else { continue };
-        let holds = sights::holds(&sources, notify);
-        let now = sources.clock.now();
+        let now = (sources.now)();
+        let holds = sights::holds(&sources, notify, now);
         let mut messages = desk.of_what_holds(holds, notify, now);
         messages.extend(news.into_iter().filter_map(|notice| desk.of_news(notice, notify, now)));
         for (notice, untold) in messages {

@@ -1,6 +1,8 @@
 //! What the board shows that somebody should know.
 
-use ostler_actors::model::{Timestamp, elapsed};
+use std::collections::BTreeMap;
+
+use ostler_actors::model::{JobState, PoolId, Timestamp, elapsed};
 use ostler_actors::registry::PoolView;
 
 use super::{Notice, Occasion, Sources};
@@ -8,7 +10,7 @@ use crate::config::Notify;
 use crate::daemon::Stage;
 
 /// Returns everything that holds now.
-pub(super) fn holds(sources: &Sources, notify: &Notify) -> Vec<Notice> {
+pub(super) fn holds(sources: &Sources, notify: &Notify, now: Timestamp) -> Vec<Notice> {
     let shown = sources.status.shown();
     let mut notices = Vec::new();
     if let Some(problem) = shown.config_problem {
@@ -34,14 +36,37 @@ pub(super) fn holds(sources: &Sources, notify: &Notify) -> Vec<Notice> {
                     .into(),
         });
     }
-    let now = sources.clock.now();
     for view in sources.registry.pools() {
-        notices.extend(of_pool(&view, notify, now));
+        notices.extend(of_pool(&view, now));
     }
+    notices.extend(of_lines(sources, notify, now));
     notices
 }
 
-fn of_pool(view: &PoolView, notify: &Notify, now: Timestamp) -> Vec<Notice> {
+/// Tells of jobs that wait for too long, whether their pool could serve them now or not.
+fn of_lines(sources: &Sources, notify: &Notify, now: Timestamp) -> Vec<Notice> {
+    let mut lines: BTreeMap<PoolId, (Timestamp, u32)> = BTreeMap::new();
+    for job in sources.registry.jobs() {
+        if let (JobState::Queued, Some(pool)) = (job.state(), &job.pool) {
+            let line = lines.entry(pool.clone()).or_insert((job.queued_at, 0));
+            *line = (line.0.min(job.queued_at), line.1 + 1);
+        }
+    }
+    let late =
+        lines.into_iter().filter(|(_, (oldest, _))| elapsed(*oldest, now) >= notify.queue_after);
+    late.map(|(id, (oldest, count))| Notice {
+        occasion: Occasion::Queue,
+        subject: id.to_string(),
+        sentence: format!(
+            "A job waits for pool `{id}` for {} s; {count} wait.",
+            elapsed(oldest, now).as_secs()
+        ),
+        advice: format!("`ostler explain pool {id}` says what holds it up."),
+    })
+    .collect()
+}
+
+fn of_pool(view: &PoolView, now: Timestamp) -> Vec<Notice> {
     let id = &view.id;
     let notice = |occasion, sentence: String, advice: String| Notice {
         occasion,
@@ -67,18 +92,6 @@ fn of_pool(view: &PoolView, notify: &Notify, now: Timestamp) -> Vec<Notice> {
                 elapsed(since, now).as_secs()
             ),
             format!("`ostler deaths --pool {id}` shows what the provider said."),
-        ));
-    }
-    let waited = view.oldest.map(|since| elapsed(since, now));
-    if let Some(waited) = waited.filter(|waited| *waited >= notify.queue_after) {
-        notices.push(notice(
-            Occasion::Queue,
-            format!(
-                "A job waits for pool `{id}` for {} s; {} wait.",
-                waited.as_secs(),
-                view.demand
-            ),
-            format!("`ostler explain pool {id}` says what holds it up."),
         ));
     }
     notices
