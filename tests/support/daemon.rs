@@ -15,7 +15,7 @@ use std::time::Duration;
 use ostler::demo::agent::{Deed, Script};
 use ostler::demo::github::{JobWish, Options, SimGitHub, SimHookOwner, SimJob, SimStage};
 use ostler::store::{self, SqlStore};
-use ostler_actors::model::{Job, JobFact, Labels, Place, Scope};
+use ostler_actors::model::{Labels, Place, Scope};
 use ostler_actors::ports::Records as _;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -243,12 +243,10 @@ start_permits_per_host = 64
             records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
         .await;
-        // A job that began and ended while the daemon was down, all its deliveries lost, is still
-        // queued here: such a one is asked about after an hour, and without `http.public_url` no
-        // sweep finds the hook. Whatever was heard to run must be known to be over.
-        let unheard = |job: &Job| job.fact == JobFact::Queued && job.execution.is_none();
+        // Also of a job that began and ended while the daemon was down, all its deliveries lost: it
+        // lost its pool, so it is asked about.
         until("GitHub's last word is heard", PATIENCE, async || {
-            records.open_jobs().await.is_ok_and(|jobs| jobs.iter().all(unheard))
+            records.open_jobs().await.is_ok_and(|jobs| jobs.is_empty())
         })
         .await;
         records.close().await;
