@@ -93,6 +93,7 @@ pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
         avoid: Vec::new(),
         pollers: Vec::new(),
         alarm: None,
+        saving: false,
         last_report: None,
         told: Told::default(),
         _obituary: obituary,
@@ -119,6 +120,8 @@ struct InstanceActor {
     avoid: Vec<HostName>,
     pollers: Vec<Reply<Dispatch>>,
     alarm: Option<(Timestamp, SpawnHandle)>,
+    /// Whether a save is under way. actix polls timers once more after a letter that waits.
+    saving: bool,
     last_report: Option<Report>,
     told: Told,
     _obituary: Obituary,
@@ -243,8 +246,10 @@ impl InstanceActor {
             exit: exit.clone(),
         };
         let saving = save_for_ever(Arc::clone(&self.links.kit.rows), save);
+        self.saving = true;
         ctx.wait(saving.into_actor(self).map(move |saved, act, ctx| match saved {
             Ok(()) => {
+                act.saving = false;
                 act.row = Arc::new(row);
                 if let Some(entry) = &act.entry {
                     entry.show(Arc::clone(&act.row));
@@ -360,7 +365,10 @@ impl InstanceActor {
             let wait = elapsed(self.links.base.clock.now(), at).max(Duration::from_millis(1));
             let alarm = ctx.run_later(wait, |act, ctx| {
                 act.alarm = None;
-                act.turn(Input::Wake, Respond::Nobody, ctx);
+                // What is being saved was decided at this very moment, and sets the next alarm.
+                if !act.saving {
+                    act.turn(Input::Wake, Respond::Nobody, ctx);
+                }
             });
             self.alarm = Some((at, alarm));
         }
