@@ -40,6 +40,8 @@ pub(super) fn start(
     context.run(Fleet {
         parts: BTreeMap::new(),
         pools: BTreeMap::new(),
+        past: BTreeMap::new(),
+        tenures: 0,
         restarts: BTreeMap::new(),
         ledger: Office::default(),
         requeue: Office::default(),
@@ -64,6 +66,10 @@ pub(super) fn start(
 struct Fleet {
     parts: BTreeMap<Part, Leash>,
     pools: BTreeMap<PoolId, Pool>,
+    /// Rows of pools that are not in the config now: who comes back is as its operators left it.
+    past: BTreeMap<PoolId, PoolRow>,
+    /// How many supervisors were ever started.
+    tenures: u64,
     restarts: BTreeMap<String, Restarts>,
     ledger: Office<ToLedger>,
     requeue: Office<ToRequeue>,
@@ -81,6 +87,8 @@ struct Pool {
     spec: Arc<PoolSpec>,
     row: PoolRow,
     removed: bool,
+    /// Which supervisor it has.
+    tenure: u64,
     office: Office<ToPool>,
     leash: Option<Leash>,
 }
@@ -157,7 +165,7 @@ impl Handler<Letter<ToFleet>> for Fleet {
             ToFleet::Missed(_, machine) => {
                 self.tell_instance(&InstanceId::new(machine.as_str()), ToInstance::Missed);
             }
-            ToFleet::Orphan(provider, view) => self.adopt(&provider, view),
+            ToFleet::Orphan(provider, view) => self.adopt(provider, view, ctx),
             ToFleet::Reap { pool, instance, ask } => match self.pools.get(&pool) {
                 Some(known) => {
                     let _: Result<(), _> = known.office.tell(ToPool::Retire { id: instance, ask });
@@ -165,7 +173,9 @@ impl Handler<Letter<ToFleet>> for Fleet {
                 None => ask.reply.send(Err(Refusal::Unknown)),
             },
             ToFleet::Breaker { pool, open, why } => self.note_breaker(&pool, open, why, ctx),
-            ToFleet::PoolDied { pool, panicked } => self.pool_died(pool, panicked, ctx),
+            ToFleet::PoolDied { pool, tenure, panicked } => {
+                self.pool_died(pool, tenure, panicked, ctx);
+            }
             ToFleet::PoolEmpty(pool) => self.pool_empty(&pool),
             ToFleet::Died { part, panicked } => self.part_died(part, panicked, ctx),
             ToFleet::Ping(reply) => reply.send(()),
@@ -191,15 +201,14 @@ impl Fleet {
             self.start_part(part);
         }
         let specs = Arc::clone(&self.config.borrow());
-        let known: BTreeMap<PoolId, PoolRow> =
-            stored.pools.into_iter().map(|row| (row.id.clone(), row)).collect();
+        self.past = stored.pools.into_iter().map(|row| (row.id.clone(), row)).collect();
         for spec in specs.iter() {
-            self.add_pool(spec.clone(), known.get(&spec.id).cloned(), false);
+            self.add_pool(spec.clone(), false);
         }
         for row in &stored.rows {
             if !self.pools.contains_key(&row.pool) {
                 warn!(pool.id = %row.pool, "pool `{}` is not in the config: it drains", row.pool);
-                self.add_pool(ghost_of(row), known.get(&row.pool).cloned(), true);
+                self.add_pool(ghost_of(row), true);
             }
         }
         self.tell_who_is_here();
@@ -217,7 +226,7 @@ impl Fleet {
                     }
                     let _: Result<(), _> = pool.office.tell(ToPool::Apply(Arc::clone(&pool.spec)));
                 }
-                None => self.add_pool(spec.clone(), None, false),
+                None => self.add_pool(spec.clone(), false),
             }
         }
         for (id, pool) in &mut self.pools {
@@ -230,12 +239,12 @@ impl Fleet {
         self.tell_who_is_here();
     }
 
-    fn add_pool(&mut self, spec: PoolSpec, row: Option<PoolRow>, removed: bool) {
+    fn add_pool(&mut self, spec: PoolSpec, removed: bool) {
         let id = spec.id.clone();
         let unknown = || PoolRow { id: id.clone(), drained: false, breaker: None, events: 0 };
-        let row = row.unwrap_or_else(unknown);
+        let row = self.past.remove(&id).unwrap_or_else(unknown);
         let office = Office::default();
-        let pool = Pool { spec: Arc::new(spec), row, removed, office, leash: None };
+        let pool = Pool { spec: Arc::new(spec), row, removed, tenure: 0, office, leash: None };
         self.pools.insert(id.clone(), pool);
         self.start_pool(&id);
     }
@@ -244,10 +253,13 @@ impl Fleet {
         let (Some(pool), Some(controller)) = (self.pools.get_mut(id), &self.controller) else {
             return;
         };
+        self.tenures += 1;
+        pool.tenure = self.tenures;
         pool.leash = Some(pool::start(PoolStart {
             spec: Arc::clone(&pool.spec),
             row: pool.row.clone(),
             removed: pool.removed,
+            tenure: pool.tenure,
             office: pool.office.clone(),
             fleet: self.office.clone(),
             ledger: self.ledger.clone(),
@@ -436,21 +448,32 @@ impl Fleet {
         }
     }
 
-    fn adopt(&self, provider: &ProviderId, view: MachineView) {
+    /// Finds a machine without a record an owner. Where no pool has its provider any more, the
+    /// pool it was made for comes back for it, as a ghost.
+    fn adopt(&mut self, provider: ProviderId, view: MachineView, ctx: &mut Context<Self>) {
         let specs: Vec<&PoolSpec> = self.pools.values().map(|pool| &*pool.spec).collect();
-        let chosen = pool_for_orphan(&view.stamp, provider, &specs);
-        let Some(pool) = chosen.and_then(|id| self.pools.get(&id)) else {
-            warn!(
-                machine.name = %view.name,
-                "machine `{}` of provider `{provider}` has no pool to adopt it", view.name
-            );
+        let chosen = pool_for_orphan(&view.stamp, &provider, &specs);
+        if let Some(pool) = chosen.and_then(|id| self.pools.get(&id)) {
+            let _: Result<(), _> = pool.office.tell(ToPool::Adopt { view, reply: Reply::nobody() });
             return;
-        };
-        let _: Result<(), _> = pool.office.tell(ToPool::Adopt { view, reply: Reply::nobody() });
+        }
+        let Some(made_for) = view.stamp.instance.clone() else { return no_pool(&view, &provider) };
+        let records = Arc::clone(&self.ports.base.records);
+        let origin = async move { records.instance(&made_for).await };
+        ctx.spawn(origin.into_actor(self).map(move |origin, act, ctx| match origin {
+            Ok(Some(row)) if row.provider == provider && !act.pools.contains_key(&row.pool) => {
+                act.add_pool(ghost_of(&row), true);
+                act.adopt(provider, view, ctx);
+            }
+            Ok(_) => no_pool(&view, &provider),
+            // The reaper finds it again.
+            Err(_) => {}
+        }));
     }
 
-    fn pool_died(&mut self, id: PoolId, panicked: bool, ctx: &mut Context<Self>) {
-        let Some(pool) = self.pools.get_mut(&id) else { return };
+    fn pool_died(&mut self, id: PoolId, tenure: u64, panicked: bool, ctx: &mut Context<Self>) {
+        let died = self.pools.get_mut(&id).filter(|pool| pool.tenure == tenure);
+        let Some(pool) = died else { return };
         if let Some(leash) = pool.leash.take() {
             leash.release();
         }
@@ -460,14 +483,19 @@ impl Fleet {
         error!(pool.id = %id, panicked, "pool `{id}` died and is started again from its rows");
         let wait = self.note_death(id.as_str());
         ctx.run_later(wait, move |act, _| {
-            act.start_pool(&id);
-            act.tell_who_is_here();
+            // Gone from the config and added again meanwhile, it has a supervisor.
+            if act.pools.get(&id).is_some_and(|pool| pool.tenure == tenure) {
+                act.start_pool(&id);
+                act.tell_who_is_here();
+            }
         });
     }
 
     fn pool_empty(&mut self, id: &PoolId) {
-        if self.pools.get(id).is_some_and(|pool| pool.removed) {
-            self.pools.remove(id);
+        if self.pools.get(id).is_some_and(|pool| pool.removed)
+            && let Some(pool) = self.pools.remove(id)
+        {
+            self.past.insert(id.clone(), pool.row);
             self.ports.base.registry.drop_pool(id);
         }
     }
@@ -553,6 +581,15 @@ impl Fleet {
             Victim::Fleet => std::panic::resume_unwind(Box::new("told to panic")),
         }
     }
+}
+
+fn no_pool(view: &MachineView, provider: &ProviderId) {
+    warn!(
+        machine.name = %view.name,
+        "machine `{}` of provider `{provider}` has no pool to adopt it, and nobody knows where its \
+         runner is registered: put its pool back into the config, or delete it by hand once it is idle",
+        view.name
+    );
 }
 
 /// Repeats a save until the store takes it or says that it never will.

@@ -22,7 +22,7 @@ use super::report::{Told, outcome_for_pool, report};
 use super::step::{Input, Outcome, Said, dispatch, step};
 use super::{Consent, Dispatch, Kit, ToInstance, Token};
 use crate::base::Base;
-use crate::jobs::{InstanceNews, ToLedger};
+use crate::jobs::{InstanceNews, News, ToLedger};
 use crate::mail::{Inlet, Office, Reply};
 use crate::model::{
     ExitRecord, HostName, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail,
@@ -42,8 +42,8 @@ pub(crate) enum Birth {
     Row(Box<Instance>),
     /// A stored row whose owner died, and whether by a panic.
     Revived(Box<Instance>, bool),
-    /// A machine of ours that had no record.
-    Adopted(InstanceId, Box<MachineView>),
+    /// A machine of ours that had no live record, and the one of the instance it was made for.
+    Adopted(InstanceId, Box<MachineView>, Option<Box<Instance>>),
 }
 
 /// Holds what an owner is connected to.
@@ -72,7 +72,9 @@ pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
         Birth::Row(row) => (*row, Some(Input::Start)),
         Birth::Revived(row, panicked) => (*row, Some(Input::Revived { panicked })),
         Birth::New(id) => (super::birth::wished(id, &links.spec, now), None),
-        Birth::Adopted(id, view) => (super::birth::adopted(id, &view, &links.spec, now), None),
+        Birth::Adopted(id, view, origin) => {
+            (super::birth::adopted(id, &view, origin.as_deref(), &links.spec, now), None)
+        }
     };
     let entry = links.base.registry.claim(row.id.clone(), inlet.clone())?;
     let id = row.id.clone();
@@ -159,6 +161,7 @@ impl Handler<Letter<ToInstance>> for InstanceActor {
             ToInstance::Seen(view) => (Input::Seen(view), Respond::Nobody),
             ToInstance::Missed => (Input::Missed, Respond::Nobody),
             ToInstance::RunnerSeen(view) => (Input::RunnerSeen(view), Respond::Nobody),
+            ToInstance::RunnerMissed => (Input::RunnerMissed, Respond::Nobody),
             ToInstance::Offer { job, generation, delivered: _, reply } => {
                 (Input::Offer(job, generation), Respond::Offer(reply))
             }
@@ -381,7 +384,11 @@ impl InstanceActor {
             self.last_report = Some(report.clone());
             let _: Result<(), _> = self.links.pool.tell(ToPool::Report(report));
         }
-        for what in self.told.news(&self.row) {
+        let mut news = self.told.news(&self.row);
+        if std::mem::take(&mut self.notes.runner_lost) {
+            news.push(News::RunnerLost);
+        }
+        for what in news {
             let (id, pool) = (self.row.id.clone(), self.row.pool.clone());
             let news = InstanceNews { id, pool, what };
             let _: Result<(), _> = self.links.ledger.tell(ToLedger::Instance(news));

@@ -43,15 +43,25 @@ pub(crate) fn wished(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instanc
     }
 }
 
-/// Returns the row of a machine that had none: possibly busy, possibly registered, and wished
-/// gone. All warrants apply.
+/// Returns the row of a machine that had none: possibly busy, possibly registered under its own
+/// name or any number of it, and wished gone. All warrants apply.
+///
+/// Where its runner registered is known from the instance it was made for, if that is still on
+/// record: the pool may have been moved to another scope since, or be another one.
 pub(super) fn adopted(
     id: InstanceId,
     view: &MachineView,
+    origin: Option<&Instance>,
     spec: &PoolSpec,
     now: Timestamp,
 ) -> Instance {
     let mut row = wished(id, spec, now);
+    if let Some(origin) = origin {
+        row.forge.clone_from(&origin.forge);
+        row.scope.clone_from(&origin.scope);
+        row.binding = origin.binding;
+        row.revision.clone_from(&origin.revision);
+    }
     row.machine = view.name.clone();
     row.uid.clone_from(&view.uid);
     row.host.clone_from(&view.host);

@@ -33,6 +33,8 @@ pub(super) enum Input {
     Missed,
     /// See [`super::ToInstance::RunnerSeen`].
     RunnerSeen(RunnerView),
+    /// See [`super::ToInstance::RunnerMissed`].
+    RunnerMissed,
     /// See [`super::ToInstance::Offer`].
     Offer(JobId, Generation),
     /// See [`super::ToInstance::OfferEnded`].
@@ -122,6 +124,7 @@ impl Turn<'_> {
                 }
             }
             Input::RunnerSeen(view) => self.take_runner(&view),
+            Input::RunnerMissed => self.runner_lost(),
             Input::Offer(job, generation) => return Said::Offer(self.offered(&job, generation)),
             Input::OfferEnded(job, generation, why) => self.offer_ended(&job, generation, why),
             Input::Executing(job) => self.take_execution(job),

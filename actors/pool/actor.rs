@@ -46,6 +46,8 @@ pub(crate) struct PoolStart {
     pub(crate) row: PoolRow,
     /// Whether the config no longer names it.
     pub(crate) removed: bool,
+    /// Which supervisor of this pool it is, for its obituary.
+    pub(crate) tenure: u64,
     pub(crate) office: Office<ToPool>,
     pub(crate) fleet: Office<ToFleet>,
     pub(crate) ledger: Office<ToLedger>,
@@ -109,11 +111,12 @@ struct Shown {
 
 impl PoolSupervisor {
     fn new(start: PoolStart, hire: Hire) -> Self {
-        let PoolStart { spec, row, removed, office, fleet, ledger, base, kit, controller } = start;
+        let PoolStart { spec, row, removed, tenure, office, fleet, ledger, base, kit, controller } =
+            start;
         let obituary = {
             let (fleet, pool) = (fleet.clone(), spec.id.clone());
             Obituary::new(move |panicked| {
-                let _ = fleet.tell(ToFleet::PoolDied { pool, panicked });
+                let _ = fleet.tell(ToFleet::PoolDied { pool, tenure, panicked });
             })
         };
         let breaker = Breaker::restored(row.breaker, base.clock.now());
@@ -355,9 +358,18 @@ impl PoolSupervisor {
             name_for(self.links.base.clone(), Arc::clone(&self.links.spec), view.name.clone());
         ctx.spawn(name.into_actor(self).map(move |name, this, ctx| {
             this.adopting.remove(&view.name);
-            let adopted = name.and_then(|id| {
+            let adopted = name.and_then(|(id, origin)| {
                 let machine = view.name.clone();
-                this.employ(id.clone(), Birth::Adopted(id.clone(), Box::new(view)))
+                // In another pool's scope its runner would be looked for in vain, and its work too.
+                if origin.is_none() && view.stamp.pool.as_ref() != Some(&this.links.spec.id) {
+                    warn!(
+                        machine.name = %machine,
+                        "machine `{machine}` is of no pool we know, and has no record: put its pool \
+                         back into the config, or delete it by hand once it is idle"
+                    );
+                    return Err(Refusal::Unknown);
+                }
+                this.employ(id.clone(), Birth::Adopted(id.clone(), Box::new(view), origin))
                     .map_err(|Taken| Refusal::Taken)?;
                 info!(instance.id = %id, machine.name = %machine, "adopting machine `{machine}`");
                 let revision = this.links.spec.revision.clone();
@@ -520,7 +532,7 @@ impl PoolSupervisor {
             let why = self.pace.breaker.why();
             let _ = self.fleet.tell(ToFleet::Breaker { pool: pool.clone(), open: breaker, why });
         }
-        let empty = self.removed && self.standing.is_empty();
+        let empty = self.removed && self.standing.is_empty() && self.adopting.is_empty();
         if empty && !self.shown.empty {
             let _ = self.fleet.tell(ToFleet::PoolEmpty(pool.clone()));
         }

@@ -204,7 +204,7 @@ impl GitHub {
 fn is_at_work(job: &wire::Job, name: &RunnerName) -> bool {
     let fact = job.fact(&job.status);
     fact == Some(JobFact::InProgress)
-        && fact.and_then(|fact| job.runner(&fact)).is_some_and(|runner| runner == *name)
+        && fact.and_then(|fact| job.runner(&fact)).is_some_and(|runner| runner.is_of(name.as_str()))
 }
 
 /// Returns since when a push may have queued a job that this runner has.

@@ -24,7 +24,7 @@ impl Stage {
         let (id, how) = match birth {
             Birth::New(id) => (id, "new"),
             Birth::Row(row) | Birth::Revived(row, _) => (row.id, "row"),
-            Birth::Adopted(id, _) => (id, "adopted"),
+            Birth::Adopted(id, ..) => (id, "adopted"),
         };
         let inlet = {
             let (stage, id) = (Arc::clone(self), id.clone());
@@ -108,6 +108,7 @@ impl Play {
         };
         self.leash = Some(start_with(
             PoolStart {
+                tenure: 0,
                 row: PoolRow { id: spec.id.clone(), drained: false, breaker: None, events: 0 },
                 spec: Arc::new(spec),
                 removed,
