@@ -277,9 +277,7 @@ pub(super) fn inputs() -> Vec<Named> {
         }),
         letter("missed", || Input::Missed),
         letter("listed online", || Input::RunnerSeen(online())),
-        letter("listed offline", || {
-            Input::RunnerSeen(RunnerView { online: false, ..online() })
-        }),
+        letter("listed offline", || Input::RunnerSeen(RunnerView { online: false, ..online() })),
         letter("runner missed", || Input::RunnerMissed),
         letter("offer", || Input::Offer(job(2), Generation(1))),
         letter("offer again", || Input::Offer(job(1), Generation(1))),

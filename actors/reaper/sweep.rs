@@ -122,9 +122,7 @@ pub(crate) fn compare_runners<'a>(
         Some(runner) if !runner.online && record.state == State::Idle => {
             Some(FoundRunner::Offline(record))
         }
-        Some(runner) if tells_something(record, runner) => {
-            Some(FoundRunner::Shown(record, runner))
-        }
+        Some(runner) if tells_something(record, runner) => Some(FoundRunner::Shown(record, runner)),
         Some(_) => None,
         None => missing(record, now),
     });

@@ -6,6 +6,7 @@ use ostler_actors::model::{
     Scope, Sighting,
 };
 use ostler_actors::ports::{Roster, RunnerRef};
+use tracing::info;
 
 use super::GitHub;
 use super::answer::Answer;
@@ -57,7 +58,11 @@ impl Roster for GitHub {
     }
 
     async fn work_of(&self, scope: &Scope, who: &RunnerRef) -> Sighting<JobId> {
-        sighting(self.find_work(scope, who).await)
+        let seen = sighting(self.find_work(scope, who).await);
+        if let Sighting::Unknown(why) = &seen {
+            info!(runner.name = %who.name, "whether a job runs there is not known, so the machine is kept: {why}");
+        }
+        seen
     }
 
     async fn open_jobs(&self, scope: &Scope) -> Observation<Vec<JobNotice>> {

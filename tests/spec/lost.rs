@@ -51,7 +51,8 @@ fn a_runner_that_an_administrator_removed_is_no_capacity_and_leaves() {
             // The forge was asked by number, twice and a minute apart, before anything was decided.
             let moved = |what: &What| matches!(what, What::Moved { to: State::Retiring, .. });
             assert_eq!(world.told(&row.id, moved).len(), 1);
-            let gone = |world: &Watched| world.row(&row.id).is_none_or(|it| it.state == State::Deleted);
+            let gone =
+                |world: &Watched| world.row(&row.id).is_none_or(|it| it.state == State::Deleted);
             world.wait_for("nothing left of it", 10 * MINUTE, gone).await;
             assert_eq!(verdict(world, &row.id), Some(VerdictClass::Removed));
             let job = world.queue(&["linux"], MINUTE);

@@ -27,7 +27,9 @@ pub(super) fn by_exit(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Rulin
 fn by_part(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
     let part = exit.part.as_deref().filter(|part| *part != "runner")?;
     // A poller that is told to leave has no other way to say that it does than to end.
-    if part == "poller" && let Some(ruling) = findings.obedience() {
+    if part == "poller"
+        && let Some(ruling) = findings.obedience()
+    {
         return Some(ruling);
     }
     if exit.code == Some(0) {

@@ -125,7 +125,8 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
     };
     let judged = |remains: &Remains, warrant| {
         let job = JobStanding::None;
-        judge(&Findings { end: None, warrant, remains, job, was_ready: false, dismissed: None }).class
+        judge(&Findings { end: None, warrant, remains, job, was_ready: false, dismissed: None })
+            .class
     };
     let image = waiting("ImagePullBackOff");
     assert_eq!(judged(&image, WarrantKind::NeverBegan), VerdictClass::ImagePull);
@@ -141,7 +142,15 @@ fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
     let judged = |code, warrant, job| {
         let exit = ExitFacts { code: Some(code), ..Default::default() };
         let remains = Remains { exit: Some(exit), tail: Tail::NotNeeded };
-        judge(&Findings { end: None, warrant, remains: &remains, job, was_ready: true, dismissed: None }).class
+        judge(&Findings {
+            end: None,
+            warrant,
+            remains: &remains,
+            job,
+            was_ready: true,
+            dismissed: None,
+        })
+        .class
     };
     assert_eq!(judged(0, WarrantKind::Served, over()), VerdictClass::Clean);
     assert_eq!(judged(137, WarrantKind::Operator, JobStanding::Running), VerdictClass::GuestKilled);
@@ -221,11 +230,8 @@ fn one_that_leaves_because_it_was_told_to_is_removed_and_not_wasted() {
         judge(&Findings { end, warrant, remains: &remains, job, was_ready, dismissed }).class
     };
     let zero = exited(0, "Completed");
-    let poller = End::Exited(ExitFacts {
-        code: Some(3),
-        part: Some("poller".into()),
-        ..Default::default()
-    });
+    let poller =
+        End::Exited(ExitFacts { code: Some(3), part: Some("poller".into()), ..Default::default() });
     let surplus = Some(Reason::Surplus);
     for end in [&zero, &poller] {
         assert_eq!(judged(end, JobStanding::None, surplus, true), VerdictClass::Removed);

@@ -184,12 +184,8 @@ fn a_runner_that_a_listing_misses_is_asked_about_if_its_instance_waits_or_works(
     for state in State::ALL {
         let found = |ready: u64, registration: Registration| {
             let record = Instance { ready_at: Some(at(ready)), registration, ..row("a", state) };
-            let other = RunnerView {
-                name: "a-x".into(),
-                id: RunnerId(2),
-                online: true,
-                busy: false,
-            };
+            let other =
+                RunnerView { name: "a-x".into(), id: RunnerId(2), online: true, busy: false };
             let (listing, records) = (Observation::Complete(vec![other]), [record.clone()]);
             match compare_runners(&listing, &records, at(50)).first() {
                 Some(FoundRunner::Unregistered(_)) => "unregistered",
@@ -217,8 +213,7 @@ fn a_found_machine_is_recognised_under_any_number() {
         registration: Registration::Uncertain("a".into()),
         ..row("a", State::Retiring)
     };
-    let numbered =
-        RunnerView { name: "a-3".into(), id: RunnerId(3), online: true, busy: true };
+    let numbered = RunnerView { name: "a-3".into(), id: RunnerId(3), online: true, busy: true };
     let listing = Observation::Complete(vec![numbered.clone()]);
     let records = [record];
     let found = compare_runners(&listing, &records, at(9));

@@ -113,9 +113,8 @@ impl Outside {
         if let Some(why) = self.no_read() {
             return Sighting::Unknown(why);
         }
-        let is_it = |runner: &&SimRunner| {
-            runner.scope == *scope && runner.name.is_of(machine.as_str())
-        };
+        let is_it =
+            |runner: &&SimRunner| runner.scope == *scope && runner.name.is_of(machine.as_str());
         let found = self.hub.registered().find(is_it).map(|runner| runner.id);
         match found {
             Some(id) => self.show_runner(id),

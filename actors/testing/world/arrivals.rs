@@ -148,8 +148,7 @@ impl Outside {
             (State::Starting..=State::Retiring).contains(&row.state)
                 && !self.removed_pools.contains(&row.pool)
         };
-        let ids: Vec<_> =
-            self.shelf.live_rows().filter(lives).map(|row| row.id.clone()).collect();
+        let ids: Vec<_> = self.shelf.live_rows().filter(lives).map(|row| row.id.clone()).collect();
         let Some(row) = self.dice.pick(&ids).cloned().and_then(|id| self.shelf.lose(&id)) else {
             return;
         };
