@@ -4,8 +4,12 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::instance::Permit;
 use crate::mail::Inlet;
+use crate::model::{Instance, Reason, State};
+use crate::mutants::{self, Mutant};
 use crate::pool::fixtures::{Ground, a_moment, controller, machine, perform, report, row, spec};
+use crate::pool::{Outcome, Report};
 use crate::registry::{Entry, Registry};
 
 /// Plays the instances, and hears what the pool says to others.
