@@ -25,7 +25,7 @@ use crate::base::Base;
 use crate::jobs::{InstanceNews, News, ToLedger};
 use crate::mail::{Inlet, Office, Reply};
 use crate::model::{
-    ExitRecord, HostName, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail,
+    ExitRecord, Home, HostName, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail,
     Timestamp, elapsed,
 };
 use crate::mutants::{self, Mutant};
@@ -42,8 +42,8 @@ pub(crate) enum Birth {
     Row(Box<Instance>),
     /// A stored row whose owner died, and whether by a panic.
     Revived(Box<Instance>, bool),
-    /// A machine of ours that had no live record, and the one of the instance it was made for.
-    Adopted(InstanceId, Box<MachineView>, Option<Box<Instance>>),
+    /// A machine of ours that had no live record, and where its runner registers.
+    Adopted(InstanceId, Box<MachineView>, Home),
 }
 
 /// Holds what an owner is connected to.
@@ -72,8 +72,8 @@ pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
         Birth::Row(row) => (*row, Some(Input::Start)),
         Birth::Revived(row, panicked) => (*row, Some(Input::Revived { panicked })),
         Birth::New(id) => (super::birth::wished(id, &links.spec, now), None),
-        Birth::Adopted(id, view, origin) => {
-            (super::birth::adopted(id, &view, origin.as_deref(), &links.spec, now), None)
+        Birth::Adopted(id, view, home) => {
+            (super::birth::adopted(id, &view, home, &links.spec, now), None)
         }
     };
     let entry = links.base.registry.claim(row.id.clone(), inlet.clone())?;

@@ -1,7 +1,7 @@
 //! The first row of an instance: wished for, or found.
 
 use crate::model::{
-    Event, Instance, InstanceId, MachineName, MachineView, PoolSpec, Reason, Registration,
+    Event, Home, Instance, InstanceId, MachineName, MachineView, PoolSpec, Reason, Registration,
     RunnerName, State, Subject, Timestamp, Version, What, Wish, WishRank, WriteId,
 };
 
@@ -46,22 +46,18 @@ pub(crate) fn wished(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instanc
 /// Returns the row of a machine that had none: possibly busy, possibly registered under its own
 /// name or any number of it, and wished gone. All warrants apply.
 ///
-/// Where its runner registered is known from the instance it was made for, if that is still on
-/// record: the pool may have been moved to another scope since, or be another one.
+/// Where its runner registered is for others to know: the pool that adopts it may be another than
+/// the one it was made for, or have moved since.
 pub(super) fn adopted(
     id: InstanceId,
     view: &MachineView,
-    origin: Option<&Instance>,
+    home: Home,
     spec: &PoolSpec,
     now: Timestamp,
 ) -> Instance {
     let mut row = wished(id, spec, now);
-    if let Some(origin) = origin {
-        row.forge.clone_from(&origin.forge);
-        row.scope.clone_from(&origin.scope);
-        row.binding = origin.binding;
-        row.revision.clone_from(&origin.revision);
-    }
+    row.forge = home.forge;
+    row.scope = home.scope;
     row.machine = view.name.clone();
     row.uid.clone_from(&view.uid);
     row.host.clone_from(&view.host);

@@ -332,7 +332,19 @@ impl Turn<'_> {
     }
 
     fn mark_stuck(&mut self) {
-        if self.notes.stuck || !can_stick(&self.row) {
+        if self.notes.stuck {
+            return;
+        }
+        // Its provider or forge is gone from the config: it stays as it is, and says why.
+        let struck_off = self.row.wish.as_ref().is_some_and(|wish| wish.rank == WishRank::Forget);
+        let exists = !matches!(self.row.state, State::PendingCreate | State::Deleted);
+        if let Some(why) = self.notes.cut_off.clone().filter(|_| exists && !struck_off) {
+            self.notes.stuck = true;
+            self.tell(What::Doubt(why));
+            self.tell(What::Stuck);
+            return;
+        }
+        if !can_stick(&self.row) {
             return;
         }
         let at = after(self.row.since, self.policy().stuck_after);

@@ -158,3 +158,21 @@ pub(super) fn dispatch(row: &Instance, seal: &dyn Seal) -> Option<Dispatch> {
     let sealed = row.sealed_jit.as_ref().filter(|_| delivered)?;
     Some(seal.open(sealed).map_or(Dispatch::Leave, Dispatch::Work))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{Wax, in_state, now, spec};
+    use super::*;
+
+    #[test]
+    fn one_whose_provider_is_gone_from_the_config_stays_stuck_and_says_why() {
+        let (row, binding) = in_state(State::Idle);
+        let cut_off = Some("provider `local` is not configured".to_owned());
+        let mut notes = Notes { cut_off: cut_off.clone(), ..Notes::default() };
+        let outcome = step(&row, &mut notes, Input::Start, &spec(binding), &Wax, now());
+        let told: Vec<What> = outcome.events.into_iter().map(|event| event.what).collect();
+        assert_eq!(told, [What::Doubt(cut_off.unwrap()), What::Stuck]);
+        assert!(notes.stuck && outcome.calls.is_empty());
+        assert_eq!(outcome.row.state, State::Idle);
+    }
+}

@@ -110,6 +110,15 @@ impl Instance {
     }
 }
 
+/// Tells where the runner of a machine registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The forge.
+    pub forge: ForgeId,
+    /// The scope at it.
+    pub scope: Scope,
+}
+
 /// Names where an instance is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

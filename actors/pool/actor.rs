@@ -28,7 +28,7 @@ use crate::instance::{self, Birth, Child, Kit, Links, Retire, ToInstance};
 use crate::jobs::{Accepts, ToLedger};
 use crate::mail::{Office, Reply};
 use crate::model::{
-    InstanceId, MachineName, MachineView, PoolRow, PoolSpec, Refusal, Timestamp, WishRank,
+    Home, InstanceId, MachineName, MachineView, PoolRow, PoolSpec, Refusal, Timestamp, WishRank,
 };
 use crate::ports::Controller;
 use crate::registry::{PoolView, Taken};
@@ -168,7 +168,7 @@ impl Handler<Letter<ToPool>> for PoolSupervisor {
                 }
             }
             ToPool::Retire { id, ask } => self.pass_on(&id, ask),
-            ToPool::Adopt { view, reply } => self.adopt(view, reply, ctx),
+            ToPool::Adopt { view, home, reply } => self.adopt(view, home, reply, ctx),
             ToPool::Apply(spec) => self.apply(spec, ctx),
             ToPool::Drain(drained) => {
                 self.drained = drained;
@@ -216,6 +216,7 @@ impl PoolSupervisor {
     fn adopt(
         &mut self,
         view: MachineView,
+        home: Option<Box<Home>>,
         reply: Reply<Result<InstanceId, Refusal>>,
         ctx: &mut Context<Self>,
     ) {
@@ -238,16 +239,19 @@ impl PoolSupervisor {
             this.adopting.remove(&view.name);
             let adopted = name.and_then(|(id, origin)| {
                 let machine = view.name.clone();
-                // In another pool's scope its runner would be looked for in vain, and its work too.
-                if origin.is_none() && view.stamp.pool.as_ref() != Some(&this.links.spec.id) {
+                let spec = &this.links.spec;
+                let ours = view.stamp.pool.as_ref() == Some(&spec.id);
+                let own = || Home { forge: spec.forge.clone(), scope: spec.scope.clone() };
+                // Elsewhere its runner would be looked for in vain, and its work too.
+                let Some(home) = origin.or(home.map(|home| *home)).or_else(|| ours.then(own)) else {
                     warn!(
                         machine.name = %machine,
                         "machine `{machine}` is of no pool we know, and has no record: put its pool \
                          back into the config, or delete it by hand once it is idle"
                     );
                     return Err(Refusal::Unknown);
-                }
-                this.employ(id.clone(), Birth::Adopted(id.clone(), Box::new(view), origin))
+                };
+                this.employ(id.clone(), Birth::Adopted(id.clone(), Box::new(view), home))
                     .map_err(|Taken| Refusal::Taken)?;
                 info!(instance.id = %id, machine.name = %machine, "adopting machine `{machine}`");
                 let revision = this.links.spec.revision.clone();

@@ -129,7 +129,9 @@ impl Reaper {
             let source = Source::Forge(forge.clone());
             let errand = async move {
                 for scope in scopes_in_use(&base, &forge).await {
-                    let Some(seen) = list_runners(&base, &forge, &scope, &roster).await else {
+                    let begun = base.clock.now();
+                    let Some(seen) = list_runners(&base, &forge, &scope, &roster, begun).await
+                    else {
                         return;
                     };
                     let _ = inlet.tell(ToReaper::Runners { seen });

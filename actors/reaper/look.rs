@@ -62,8 +62,8 @@ pub(crate) async fn list_runners(
     forge: &ForgeId,
     scope: &Scope,
     roster: &Arc<dyn Roster>,
+    begun: Timestamp,
 ) -> Option<Runners> {
-    let begun = base.clock.now();
     let listing = in_time(roster.runners(scope)).await;
     let mut records = live_instances(base).await?;
     records.retain(|row| row.forge == *forge && row.scope == *scope);

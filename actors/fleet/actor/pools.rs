@@ -8,7 +8,7 @@ use tracing::{error, warn};
 use super::super::ghosts::{ghost_of, pool_for_orphan};
 use super::{Fleet, Pool};
 use crate::mail::{Office, Reply};
-use crate::model::{MachineView, PoolId, PoolRow, PoolSpec, ProviderId};
+use crate::model::{Home, MachineView, PoolId, PoolRow, PoolSpec, ProviderId};
 use crate::pool::{self, PoolStart, ToPool};
 
 impl Fleet {
@@ -53,7 +53,13 @@ impl Fleet {
         let specs: Vec<&PoolSpec> = self.pools.values().map(|pool| &*pool.spec).collect();
         let chosen = pool_for_orphan(&view.stamp, &provider, &specs);
         if let Some(pool) = chosen.and_then(|id| self.pools.get(&id)) {
-            let _: Result<(), _> = pool.office.tell(ToPool::Adopt { view, reply: Reply::nobody() });
+            let made_for = view.stamp.pool.as_ref().and_then(|id| self.pools.get(id));
+            let home = made_for.map(|pool| {
+                let (forge, scope) = (pool.spec.forge.clone(), pool.spec.scope.clone());
+                Box::new(Home { forge, scope })
+            });
+            let reply = Reply::nobody();
+            let _: Result<(), _> = pool.office.tell(ToPool::Adopt { view, home, reply });
             return;
         }
         let Some(made_for) = view.stamp.instance.clone() else { return no_pool(&view, &provider) };

@@ -346,7 +346,7 @@ fn a_machine_is_adopted_once() {
         stage.births.lock().unwrap().clear();
         let adopt = |name| {
             let (reply, answer) = Reply::channel();
-            play.tell(ToPool::Adopt { view: machine(name), reply });
+            play.tell(ToPool::Adopt { view: machine(name), home: None, reply });
             answer
         };
         let (first, second) = (adopt("lost"), adopt("lost"));
