@@ -22,12 +22,16 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 pub(crate) use super::process::Daemon;
-use super::process::{kill_all, marked};
+use super::process::{kill_all, living_runners, marked};
 
 /// How long GitHub waits for a word of a runner before its job is lost.
 const LEASE: Duration = Duration::from_secs(4);
+/// The same where so many processes share the machine that a word may be late.
+const CROWDED_LEASE: Duration = Duration::from_secs(15);
+/// From so many runners on a machine is crowded.
+pub(crate) const CROWD: u32 = 20;
 /// What webhooks are signed with.
-const SECRET: &str = "a secret of the tests";
+pub(crate) const SECRET: &str = "a secret of the tests";
 /// How long jobs and machines may take.
 const PATIENCE: Duration = Duration::from_secs(150);
 /// How often a condition is looked at.
@@ -58,7 +62,10 @@ impl Stage {
     }
 
     fn build(folder: TempDir, store: String, pools: &str) -> Self {
-        let options = Options { lease: LEASE, rate_limit: None, ..Options::default() };
+        let most = pools.lines().find_map(|line| line.strip_prefix("max = ")?.parse::<u32>().ok());
+        let crowded = most.is_some_and(|most| most >= CROWD);
+        let lease = if crowded { CROWDED_LEASE } else { LEASE };
+        let options = Options { lease, rate_limit: None, ..Options::default() };
         let github = SimGitHub::start(options).expect("a simulated GitHub");
         let owner = SimHookOwner::Scope(Scope::Organization("acme".into()));
         let hook = github.add_hook(owner, "http://127.0.0.1:9/nowhere", SECRET);
@@ -284,6 +291,11 @@ start_permits_per_host = 64
     /// Returns the processes of all machines.
     pub(crate) fn processes(&self) -> Vec<i32> {
         marked(&self.path("machines"))
+    }
+
+    /// Returns how many runners live.
+    pub(crate) fn living_runners(&self) -> usize {
+        living_runners(&self.path("machines"))
     }
 
     /// Opens the records, to read.
