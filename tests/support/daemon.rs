@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use ostler::demo::agent::{Deed, Script};
 use ostler::demo::github::{JobWish, Options, SimGitHub, SimHookOwner, SimJob, SimStage};
+use ostler::demo::surroundings::Surroundings;
 use ostler::store::{self, SqlStore};
 use ostler_actors::model::{Job, JobFact, Labels, Place, Scope};
 use ostler_actors::ports::Records as _;
@@ -91,35 +92,13 @@ impl Stage {
 
     /// Returns the configuration without pools: yours, but in a hurry.
     pub(crate) fn base(&self) -> String {
-        let folder = self.folder.path().display();
-        let (api_url, store) = (self.github.api_url(), &self.store);
-        let host = self.github.url().trim_start_matches("http://");
-        format!(
-            r#"
-[daemon]
-name = "tested"
-state_dir = "{folder}/state"
-
-[store]
-url = "{store}"
-lease = "3s"
-seal_key = {{ file = "seal.key" }}
-
-[http]
-listen = "127.0.0.1:0"
-
-[forge.github]
-kind = "github"
-api_url = "{api_url}"
-token = {{ file = "token" }}
-webhook_secret = {{ file = "hook.secret" }}
-jit_per_minute = 0
-
-[provider.local]
-kind = "process"
-command = ["/proc/self/exe", "demo-runner", "--github", "{host}", "--jit", "{{jit_file}}"]
-work_dir = "{folder}/machines"
-
+        let around = Surroundings {
+            name: "tested",
+            folder: self.folder.path(),
+            store: &self.store,
+            store_more: "lease = \"3s\"\nseal_key = { file = \"seal.key\" }",
+        };
+        let hurry = r#"
 [reaper]
 tick = "2s"
 retire_budget = 1000
@@ -140,8 +119,8 @@ absence_confirm = "2s"
 scale_down_after = "60s"
 stuck_after = "150s"
 start_permits_per_host = 64
-"#
-        )
+"#;
+        around.config(&self.github) + hurry
     }
 
     /// Returns the path of something in the stage's folder.
