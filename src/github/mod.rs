@@ -62,6 +62,7 @@ pub use hooks::{Delivery, HookView, HookWish, Installed, faults};
 pub use live::{Finding, Grade, LiveWish};
 pub use settings::{Auth, BadSettings, Credential, Settings};
 pub use tally::{Figures, RateFigure};
+pub(crate) use tls::client_config as trust;
 pub use versions::EndingVersion;
 
 use births::Births;

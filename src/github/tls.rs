@@ -60,7 +60,7 @@ where
 }
 
 /// Returns the trust of this machine, and of the given certificates beside it.
-fn client_config(ca: Option<&[u8]>) -> Result<ClientConfig, BadSettings> {
+pub(crate) fn client_config(ca: Option<&[u8]>) -> Result<ClientConfig, BadSettings> {
     let mut roots = RootCertStore::empty();
     // A machine without certificates can still speak plain http; over https the handshake says why not.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
