@@ -1,5 +1,6 @@
 //! The whole program: its files, its commands, its servers.
 
+mod cli;
 mod config_files;
 mod crash;
 mod demo;
