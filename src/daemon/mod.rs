@@ -51,7 +51,7 @@ use crate::http::{self, Doors};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::{github, providers, store};
 use adapters::Forges;
-use edits::chain;
+use edits::{Deferred, chain};
 use ground::{SystemChance, SystemClock};
 use tenure::{Over, Tenure};
 
@@ -152,6 +152,8 @@ pub struct Daemon {
     forges: Forges,
     /// Where runners may be left of pools that are configured no more.
     left: Vec<(ForgeId, Scope)>,
+    /// The last edit, where it waits for what stands in its way to pass.
+    deferred: Option<Deferred>,
     /// Whether nothing but the start was tried yet: then what fails ends the daemon.
     starting: bool,
     store: SqlStore,
@@ -209,6 +211,7 @@ impl Daemon {
             config,
             forges,
             left,
+            deferred: None,
             starting: true,
             store,
             seal: Arc::new(seal),
