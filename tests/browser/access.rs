@@ -1,5 +1,10 @@
 //! Everybody can use the page: names, landmarks, contrast, keyboard, narrow screens.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests may stop at the first surprise, as tests may"
+)]
+
 use std::collections::BTreeSet;
 
 use ostler::demo::agent::Deed;

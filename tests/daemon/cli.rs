@@ -1,5 +1,7 @@
 //! The commands that ask a daemon, as they are typed.
 
+#![expect(clippy::panic, reason = "helpers of tests may stop at the first surprise, as tests may")]
+
 use std::process::{Command, Output};
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use crate::support::daemon::{Daemon, Stage, pool, until};
 mod top;
 
 /// How long the fleet may take to do what is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Runs a command that asks no daemon, or one that is not there.
 fn ostler(arguments: &[&str]) -> Output {

@@ -1,8 +1,10 @@
-//! A real browser for tests: Chromium without a window, driven over WebDriver.
+//! A real browser for tests: Chromium without a window, driven over the `WebDriver` protocol.
 //!
-//! The client is as much of WebDriver as the tests need, over plain HTTP. Each browser has a driver,
+//! The client is as much of it as the tests need, over plain HTTP. Each browser has a driver,
 //! a profile and a session of its own, and all of it goes when the test ends. Where the programs are
 //! missing, [`Browser::start`] says so and the test is skipped.
+
+#![expect(clippy::panic, reason = "helpers of tests may stop at the first surprise, as tests may")]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -15,13 +17,14 @@ use base64::Engine as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use super::daemon::until;
+use tokio::time::Instant;
 
 /// How long a page may take to show something.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
+/// How often a condition is looked at.
+const GLANCE: Duration = Duration::from_millis(50);
 /// How long one command of the driver may take.
-const COMMAND: Duration = Duration::from_secs(120);
+const COMMAND: Duration = Duration::from_mins(2);
 /// Where the driver may be, by distribution.
 const DRIVERS: [&str; 3] = [
     "/usr/bin/chromedriver",
@@ -44,7 +47,7 @@ pub(crate) struct Browser {
     driver: Child,
     port: u16,
     session: String,
-    _profile: TempDir,
+    profile: TempDir,
 }
 
 impl Browser {
@@ -66,13 +69,13 @@ impl Browser {
         std::os::unix::process::CommandExt::process_group(&mut child, 0);
         let mut child = child.spawn().expect("the driver starts");
         let port = port_of(&mut child);
-        let mut it = Self { driver: child, port, session: String::new(), _profile: profile };
+        let mut it = Self { driver: child, port, session: String::new(), profile };
         it.begin(browser);
         Some(it)
     }
 
     fn begin(&mut self, browser: &str) {
-        let profile = format!("--user-data-dir={}", self._profile.path().display());
+        let profile = format!("--user-data-dir={}", self.profile.path().display());
         let arguments = [
             "--headless",
             "--no-sandbox",
@@ -146,17 +149,15 @@ impl Browser {
 
     /// Waits until a condition, the body of a function in the page, holds.
     pub(crate) async fn until(&self, what: &str, condition: &str) {
-        let mut seen = false;
-        let watch = until(what, PATIENCE, async || {
-            seen = self.run(condition) == json!(true);
-            seen
-        });
-        if tokio::time::timeout(PATIENCE - Duration::from_secs(2), watch).await.is_err() {
-            panic!(
-                "waited in vain until {what}; the page says:\n{}\n{:?}",
+        let deadline = Instant::now() + PATIENCE;
+        while self.run(condition) != json!(true) {
+            assert!(
+                Instant::now() < deadline,
+                "waited in vain until {what}; the page says:\n{}\n{:#?}",
                 self.text(),
                 self.console()
             );
+            tokio::time::sleep(GLANCE).await;
         }
     }
 
