@@ -16,6 +16,7 @@ mod jobs;
 mod keeper;
 mod live;
 mod manual;
+mod openapi;
 mod plan;
 mod pools;
 mod remote;
@@ -84,6 +85,8 @@ enum Command {
     Completions(manual::Completions),
     /// Prints the manual page, or writes one for each command.
     Man(manual::Manual),
+    /// Prints the description of the HTTP API (OpenAPI 3.1).
+    Openapi(openapi::Openapi),
     /// Keeps one local runner; started by the daemon.
     #[command(hide = true)]
     Keeper(keeper::Keeper),
@@ -118,6 +121,7 @@ impl Cli {
             Command::Demo(demo) => demo.run(),
             Command::Sim(sim) => sim.run(),
             Command::Store(store) => store.run(),
+            Command::Openapi(openapi) => openapi.run(),
             Command::Keeper(keeper) => keeper.run(),
             Command::DemoRunner(runner) => runner.run(),
         }
