@@ -77,7 +77,6 @@ fn serve(file: &File, tag: &str, request: &HttpRequest) -> HttpResponse {
 }
 
 /// Returns the media type of a file.
-#[expect(dead_code, reason = "the first file of the page brings its first use")]
 const fn kind(name: &str) -> &'static str {
     match name.as_bytes() {
         [.., b'.', b'h', b't', b'm', b'l'] => "text/html; charset=utf-8",
