@@ -3,7 +3,7 @@
 use ostler::demo::agent::Deed;
 use serde_json::json;
 
-use super::{page_of, queue};
+use super::{page_of, queue, until_counted};
 use crate::support::browser::{Browser, Scheme};
 use crate::support::daemon::{Stage, pool};
 
@@ -15,11 +15,11 @@ async fn numbers_change_without_a_reload_while_jobs_run() {
     let mut stage = Stage::on_sqlite(&pool(1, 4));
     let mut daemon = stage.lead().await;
     browser.open(&page_of(&mut daemon));
-    browser.until_shown("1 idle").await;
+    until_counted(&browser, "1 idle").await;
     browser.run("window.loadedOnce = 'yes'");
     let jobs =
         [1, 2].map(|number| queue(&stage, &format!("build {number}"), &USUAL, Deed::Succeed, 6000));
-    browser.until_shown("2 busy").await;
+    until_counted(&browser, "2 busy").await;
     browser
         .until("the news tell of it", "return document.querySelectorAll('.news li').length > 3")
         .await;
@@ -45,7 +45,7 @@ async fn a_pool_is_drained_and_resumed_after_a_second_word() {
     let mut stage = Stage::on_sqlite(&pool(1, 2));
     let mut daemon = stage.lead().await;
     browser.open(&page_of(&mut daemon));
-    browser.until_shown("1 idle").await;
+    until_counted(&browser, "1 idle").await;
 
     browser.click(".pool button");
     browser.until_shown("Drain linux?").await;
@@ -56,7 +56,7 @@ async fn a_pool_is_drained_and_resumed_after_a_second_word() {
     browser.click(".pool button");
     browser.click("#ask-yes");
     browser.until_shown("draining").await;
-    browser.until_shown("nobody here").await;
+    until_counted(&browser, "nobody here").await;
     browser
         .until(
             "the button offers the way back",
@@ -66,8 +66,10 @@ async fn a_pool_is_drained_and_resumed_after_a_second_word() {
     browser.click(".pool button");
     browser.until_shown("Resume linux?").await;
     browser.click("#ask-yes");
-    browser.until_shown("1 idle").await;
-    assert!(!browser.text().contains("draining"));
+    until_counted(&browser, "1 idle").await;
+    browser
+        .until("nothing is said of draining", "return !document.querySelector('.pool .mark')")
+        .await;
     browser.must_be_quiet();
     stage.leave();
 }
@@ -83,7 +85,6 @@ async fn a_death_is_found_by_its_cause_and_tells_its_life_verdict_and_last_words
     browser.until_shown("aborted").await;
     browser.click("summary");
     browser.click(".dead a");
-    browser.until_shown("How it ended").await;
     browser.until_shown("No space left on device").await;
     browser.until_shown("Running job: job that fills the disk").await;
     browser.until_shown("free disk space").await;

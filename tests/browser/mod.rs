@@ -8,11 +8,12 @@ mod hostile;
 mod looking;
 mod signing_in;
 
-use ostler::demo::agent::Deed;
-use ostler::demo::agent::Script;
+use ostler::demo::agent::{Deed, Script};
 use ostler::demo::github::JobWish;
 use ostler_actors::model::{Labels, Place};
+use serde_json::json;
 
+use crate::support::browser::Browser;
 use crate::support::daemon::{Daemon, Stage};
 
 /// Returns where the page of a daemon is.
@@ -20,12 +21,18 @@ fn page_of(daemon: &mut Daemon) -> String {
     format!("http://{}/", daemon.address().expect("it listens"))
 }
 
+/// Waits until the first pool counts so many, for instance `2 busy`.
+async fn until_counted(browser: &Browser, text: &str) {
+    let counts = "document.querySelector('.pool .counts')?.textContent";
+    browser.until(text, &format!("return ({counts} ?? '').includes({})", json!(text))).await;
+}
+
 /// Queues a job of any name and labels.
 fn queue(stage: &Stage, name: &str, labels: &[&str], deed: Deed, millis: u64) -> u64 {
     let wish = JobWish {
         name: name.to_owned(),
         labels: labels.iter().copied().collect::<Labels>(),
-        script: serde_json::json!(Script { deed, millis }),
+        script: json!(Script { deed, millis }),
     };
     let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
     stage.github.queue(&place, wish)

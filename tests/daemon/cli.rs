@@ -72,6 +72,8 @@ async fn the_reading_commands_show_a_fleet_at_work() {
     })
     .await;
 
+    until("one job runs", PATIENCE, async || said(&mut daemon, &["status"]).contains("1 running"))
+        .await;
     let status = said(&mut daemon, &["status"]);
     assert!(status.starts_with("tested, Ostler ") && status.contains("1 running"), "{status}");
     assert!(status.contains("POOL ") && status.contains("linux"), "{status}");
@@ -142,8 +144,8 @@ async fn an_operator_drains_resumes_and_deletes() {
     until("nobody is left", PATIENCE, async || stage.machines().is_empty()).await;
     assert!(said(&mut daemon, &["pools"]).contains("draining"));
     assert_eq!(said(&mut daemon, &["pool", "resume", "linux"]), "linux makes runners again\n");
-    let life = said(&mut daemon, &["timeline", &name]);
-    assert!(life.contains("the test asks"), "{life}");
+    let life = json(&mut daemon, &["timeline", &name]);
+    assert_eq!(life["instance"]["wish"]["why"], "the test asks", "{life}");
     stage.leave();
 }
 

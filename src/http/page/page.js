@@ -122,7 +122,7 @@ function head() {
   const totals = app.fleet;
   if (!totals) return;
   say(byId("name"), totals.name);
-  say(byId("about"), `Ostler ${totals.version} · ${totals.leader ? "leads" : "stands by"} · ${totals.stage}`);
+  say(byId("about"), `Ostler ${totals.version} · ${totals.stage}`);
   lamp();
 }
 

@@ -1,7 +1,9 @@
 // Queue times of the last hour: the worst as an area, the median as a line.
 
 import { svg } from "./dom.js";
-import { span } from "./format.js";
+import { now, span } from "./format.js";
+
+const HOUR = 3_600_000;
 
 /** Draws `[{at, p50, max}]`, one entry a minute; minutes without jobs are gaps. */
 export function sparkline(points, { width = 160, height = 34 } = {}) {
@@ -9,11 +11,9 @@ export function sparkline(points, { width = 160, height = 34 } = {}) {
   const picture = svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": label(known) });
   picture.append(svg("path", { class: "base", d: `M0 ${height - 0.5}H${width}` }));
   if (!known.length) return picture;
-  const first = Date.parse(points[0].at);
-  const last = Date.parse(points[points.length - 1].at);
+  const first = now() - HOUR;
   const top = Math.max(1, ...known.map((point) => point.max));
-  const across = Math.max(last - first, 60_000);
-  const x = (point) => ((Date.parse(point.at) - first) / across) * (width - 4) + 2;
+  const x = (point) => Math.max(0, (Date.parse(point.at) - first) / HOUR) * (width - 4) + 2;
   const y = (value) => height - 1 - (value / top) * (height - 4);
   for (const run of runs(known)) {
     const [from, to] = [x(run[0]) - 1.2, x(run[run.length - 1]) + 1.2];
