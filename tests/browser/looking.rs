@@ -190,3 +190,62 @@ async fn a_waiting_job_says_why_and_pictures_are_kept_of_every_view() {
     browser.must_be_quiet();
     stage.leave();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_instances_do_not_freeze_the_page() {
+    let Some(browser) = Browser::start() else { return };
+    let stage = Stage::on_sqlite(&pool(0, 1));
+    let mut daemon = stage.lead().await;
+    // The daemon has none; its answers are filled up on their way to the page.
+    let crowd = r"
+        const states = ['idle', 'busy', 'starting', 'retiring'];
+        const all = Array.from({ length: 10000 }, (_, at) => ({ name: `linux-${at}`, pool: 'linux', state: states[at % 4],
+          since: '2026-01-01T00:00:00Z', host: `node-${at % 97}`, job: null, offered_job: null, runner: null, stuck: false, owned: true, wish: null }));
+        const real = window.fetch;
+        window.fetch = async (...given) => {
+          const url = new URL(given[0], location.href);
+          if (url.pathname !== '/api/v1/instances') {
+            const answer = await real(...given);
+            if (url.pathname !== '/api/v1/fleet') return answer;
+            const fleet = await answer.json();
+            fleet.instances.total = 10000;
+            return new Response(JSON.stringify(fleet), { headers: { 'Content-Type': 'application/json' } });
+          }
+          const [from, size] = [Number(url.searchParams.get('cursor') ?? 0), Number(url.searchParams.get('limit'))];
+          const next = from + size < all.length ? String(from + size) : null;
+          return new Response(JSON.stringify({ items: all.slice(from, from + size), next_cursor: next }), { headers: { 'Content-Type': 'application/json' } });
+        };
+        window.stalls = [0];
+        new PerformanceObserver((list) => list.getEntries().forEach((it) => window.stalls.push(it.duration))).observe({ entryTypes: ['longtask'] });";
+    browser.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": crowd }));
+    browser.open(&format!("{}#/instances", page_of(&mut daemon)));
+    browser.until_shown("100 of 10000 shown").await;
+    browser.click(".pages button:last-child");
+    browser.until_shown("linux-100").await;
+    browser.type_into("#f-text", "linux-9999");
+    browser.until_shown("1 found among 10000").await;
+    let rows = browser.run("return document.querySelectorAll('tbody tr').length");
+    assert_eq!(rows, json!(1));
+    let longest = browser.run("return Math.max(...window.stalls)").as_f64().unwrap();
+    assert!(longest < 500.0, "the page stood still for {longest} ms");
+    browser.must_be_quiet();
+}
+
+#[test]
+fn the_page_is_small_and_loads_nothing_from_elsewhere() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/page");
+    let mut size = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        size += text.len();
+        let text = text.replace("http://www.w3.org/2000/svg", "");
+        let elsewhere = text.lines().find(|line| {
+            ["src=\"http", "href=\"http", "url(http", "@import", "innerHTML", "eval(", " style=\""]
+                .iter()
+                .any(|word| line.contains(word))
+        });
+        assert_eq!(elsewhere, None, "{}", path.display());
+    }
+    assert!(size < 100_000, "the page has {size} bytes");
+}

@@ -112,7 +112,7 @@ async fn the_reading_commands_show_a_fleet_at_work() {
 
     let events = said(&mut daemon, &["events"]);
     assert!(
-        events.contains(&format!("instance {name}  ")) && events.contains("idle → busy"),
+        events.contains(&format!("instance {name}  ")) && events.contains(" → busy: "),
         "{events}"
     );
     let first: Value =
