@@ -52,7 +52,8 @@ pub fn needs_tail(
         (Some(End::Exited(exit)), _) => {
             let expected = match job {
                 JobStanding::Over(_) => true,
-                JobStanding::None => dismissed.is_some_and(|why| why != Reason::BootDeadline),
+                JobStanding::None => dismissed
+                    .is_some_and(|why| !matches!(why, Reason::BootDeadline | Reason::BootFailed)),
                 JobStanding::Running | JobStanding::Unknown => false,
             };
             !is_plain_zero(exit) || !expected
@@ -105,6 +106,8 @@ impl Findings<'_> {
         let reason = self.dismissed.filter(|_| self.job == JobStanding::None)?;
         Some(if self.is_too_late() {
             too_late()
+        } else if self.gave_up() {
+            could_not_be_set_up()
         } else {
             let because = format!("asked to go ({reason}), and left when nothing kept it");
             rule(VerdictClass::Removed, Confidence::High, because)
@@ -123,6 +126,11 @@ impl Findings<'_> {
 fn too_late() -> Ruling {
     let because = "its runner was not ready within the boot deadline";
     rule(VerdictClass::BootFailed, Confidence::Medium, because)
+}
+
+fn could_not_be_set_up() -> Ruling {
+    let because = "its machine said that it could not be set up";
+    rule(VerdictClass::BootFailed, Confidence::High, because)
 }
 
 /// Returns the signal that ended the process; runtimes leave the field empty and add 128.
@@ -230,11 +238,7 @@ fn by_silence(findings: &Findings<'_>) -> Ruling {
             Confidence::High,
             "its runner never started within the boot deadline",
         ),
-        (None, WarrantKind::Idle) if findings.gave_up() => rule(
-            VerdictClass::BootFailed,
-            Confidence::High,
-            "its machine said that it could not be set up",
-        ),
+        (None, WarrantKind::Idle) if findings.gave_up() => could_not_be_set_up(),
         (None, WarrantKind::Idle) if findings.is_too_late() => too_late(),
         (None, WarrantKind::Idle) => rule(
             VerdictClass::Removed,

@@ -63,6 +63,17 @@ pub fn inherited_from(beginnings: &[&str]) -> BTreeMap<String, String> {
     std::env::vars_os().filter_map(text).filter(wanted).collect()
 }
 
+/// Returns the token with which commands ask a daemon, if the environment holds one.
+pub fn operator_token() -> Option<String> {
+    std::env::var("OSTLER_TOKEN").ok().filter(|token| !token.trim().is_empty())
+}
+
+/// Returns whether colours are welcome on a terminal: `NO_COLOR` and a dumb terminal say no.
+pub fn colours_welcome() -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    set("NO_COLOR").is_none() && set("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
 /// Says how a service manager wants to hear of the daemon, if one started it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceManager {

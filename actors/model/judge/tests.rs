@@ -245,7 +245,8 @@ fn one_that_leaves_because_it_was_told_to_is_removed_and_not_wasted() {
         let remains = Remains { exit: None, tail: Tail::NotNeeded };
         let warrant = WarrantKind::OwnEnd;
         let end = Some(end);
-        judge(&Findings { end, warrant, remains: &remains, job, was_ready, dismissed }).class
+        let setup = SetupStory::Untold;
+        judge(&Findings { end, warrant, remains: &remains, job, was_ready, dismissed, setup }).class
     };
     let zero = exited(0, "Completed");
     let poller =
@@ -274,7 +275,8 @@ fn a_machine_let_go_because_it_was_not_ready_in_time_failed_to_boot() {
     let judged = |was_ready, dismissed| {
         let (warrant, job) = (WarrantKind::Idle, JobStanding::None);
         let remains = &remains;
-        judge(&Findings { end: None, warrant, remains, job, was_ready, dismissed }).class
+        let setup = SetupStory::Untold;
+        judge(&Findings { end: None, warrant, remains, job, was_ready, dismissed, setup }).class
     };
     assert_eq!(judged(false, Some(Reason::BootDeadline)), VerdictClass::BootFailed);
     assert_eq!(judged(true, Some(Reason::BootDeadline)), VerdictClass::Removed, "late, but ready");
@@ -408,6 +410,7 @@ fn a_machine_that_gave_up_is_a_boot_failure_in_its_own_words() {
         warrant: WarrantKind::Idle,
         remains: &remains,
         job: JobStanding::None,
+        dismissed: None,
         was_ready,
         setup,
     };
