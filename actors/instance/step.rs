@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn one_whose_provider_is_gone_from_the_config_stays_stuck_and_says_why() {
         let (row, binding) = in_state(State::Idle);
-        let cut_off = Some("provider `local` is not configured".to_owned());
-        let mut notes = Notes { cut_off: cut_off.clone(), ..Notes::default() };
+        let why = "provider `local` is not configured".to_owned();
+        let mut notes = Notes { cut_off: Some(why.clone()), ..Notes::default() };
         let outcome = step(&row, &mut notes, Input::Start, &spec(binding), &Wax, now());
         let told: Vec<What> = outcome.events.into_iter().map(|event| event.what).collect();
-        assert_eq!(told, [What::Doubt(cut_off.unwrap()), What::Stuck]);
+        assert_eq!(told, [What::Doubt(why), What::Stuck]);
         assert!(notes.stuck && outcome.calls.is_empty());
         assert_eq!(outcome.row.state, State::Idle);
     }

@@ -8,13 +8,18 @@ mod hostile;
 mod looking;
 mod signing_in;
 
-use ostler::demo::agent::{Deed, Script};
-use ostler::demo::github::JobWish;
-use ostler_actors::model::{Labels, Place};
 use serde_json::json;
 
-use crate::support::browser::Browser;
-use crate::support::daemon::{Daemon, Stage};
+use crate::support::browser::{Browser, Scheme};
+use crate::support::daemon::Daemon;
+
+/// How the page is looked at: so wide, in these colours.
+const LOOKS: [(u32, Scheme, &str); 4] = [
+    (360, Scheme::Light, "light"),
+    (360, Scheme::Dark, "dark"),
+    (1280, Scheme::Light, "light"),
+    (1280, Scheme::Dark, "dark"),
+];
 
 /// Returns where the page of a daemon is.
 fn page_of(daemon: &mut Daemon) -> String {
@@ -25,15 +30,4 @@ fn page_of(daemon: &mut Daemon) -> String {
 async fn until_counted(browser: &Browser, text: &str) {
     let counts = "document.querySelector('.pool .counts')?.textContent";
     browser.until(text, &format!("return ({counts} ?? '').includes({})", json!(text))).await;
-}
-
-/// Queues a job of any name and labels.
-fn queue(stage: &Stage, name: &str, labels: &[&str], deed: Deed, millis: u64) -> u64 {
-    let wish = JobWish {
-        name: name.to_owned(),
-        labels: labels.iter().copied().collect::<Labels>(),
-        script: json!(Script { deed, millis }),
-    };
-    let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
-    stage.github.queue(&place, wish)
 }

@@ -5,9 +5,7 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use ostler::demo::agent::{Deed, Script};
-use ostler::demo::github::JobWish;
-use ostler_actors::model::{Labels, Place};
+use ostler::demo::agent::Deed;
 use serde_json::Value;
 
 use crate::support::daemon::{Daemon, Stage, pool, until};
@@ -49,23 +47,13 @@ fn error(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn queue(stage: &Stage, name: &str, labels: &[&str], deed: Deed, millis: u64) -> u64 {
-    let wish = JobWish {
-        name: name.to_owned(),
-        labels: labels.iter().copied().collect::<Labels>(),
-        script: serde_json::json!(Script { deed, millis }),
-    };
-    let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
-    stage.github.queue(&place, wish)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_reading_commands_show_a_fleet_at_work() {
     let mut stage = Stage::on_sqlite(&pool(0, 2));
     let mut daemon = stage.lead().await;
-    let long = queue(&stage, "long build", &["self-hosted", "linux"], Deed::Succeed, 60_000);
-    queue(&stage, "bad \x1b[2Jname", &["self-hosted", "linux", "nowhere"], Deed::Succeed, 500);
-    queue(&stage, "dies", &["self-hosted", "linux"], Deed::Abort, 300);
+    let long = stage.queue_as("long build", &["self-hosted", "linux"], Deed::Succeed, 60_000);
+    stage.queue_as("bad \x1b[2Jname", &["self-hosted", "linux", "nowhere"], Deed::Succeed, 500);
+    stage.queue_as("dies", &["self-hosted", "linux"], Deed::Abort, 300);
     stage.until_at_work(&[long]).await;
     until("the death is on record", PATIENCE, async || {
         said(&mut daemon, &["deaths"]).contains("aborted")

@@ -173,9 +173,14 @@ start_permits_per_host = 64
 
     /// Queues a job that does something after so many milliseconds.
     pub(crate) fn queue(&self, deed: Deed, millis: u64) -> u64 {
+        self.queue_as(&format!("{deed:?}"), &["self-hosted", "linux"], deed, millis)
+    }
+
+    /// Queues a job of any name and labels.
+    pub(crate) fn queue_as(&self, name: &str, labels: &[&str], deed: Deed, millis: u64) -> u64 {
         let wish = JobWish {
-            name: format!("{deed:?}"),
-            labels: Labels::from_iter(["self-hosted", "linux"]),
+            name: name.to_owned(),
+            labels: labels.iter().copied().collect::<Labels>(),
             script: serde_json::json!(Script { deed, millis }),
         };
         let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };

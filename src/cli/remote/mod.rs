@@ -19,7 +19,7 @@ use serde_json::Value;
 
 pub(super) use client::{AskError, Client, Message, encode};
 pub(super) use table::{Paint, Sheet};
-pub(super) use text::{age, clip, count, plain, text, time};
+pub(super) use text::{Tone, age, clip, count, plain, text, time, tone};
 
 use crate::config;
 

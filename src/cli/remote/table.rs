@@ -3,7 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table};
 
-use super::plain;
+use super::{Tone, plain, tone};
 
 /// Says whether colours are welcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,8 @@ impl Sheet {
     pub(in crate::cli) fn row<const N: usize>(&mut self, cells: [String; N]) {
         let cells = cells.map(|text| {
             let text = plain(&text).into_owned();
-            match colour_of(&text) {
-                Some(colour) => Cell::new(text).fg(colour),
+            match tone(&text) {
+                Some(tone) => Cell::new(text).fg(colour_of(tone)),
                 None => Cell::new(text),
             }
         });
@@ -71,20 +71,16 @@ impl Sheet {
     }
 }
 
-/// Returns the colour of a word; what means nothing has none.
-fn colour_of(word: &str) -> Option<Color> {
-    Some(match word {
-        "busy" | "running" => Color::Magenta,
-        "idle" | "clean" | "success" => Color::Green,
-        "reserved" | "offered" => Color::Cyan,
-        "pending_create" | "creating" | "starting" | "queued" | "waiting" => Color::Blue,
-        "retiring" | "pending_delete" | "deleting" | "draining" | "cancelled" => Color::Yellow,
-        "stuck" | "failure" | "breaker open" | "crashed" | "aborted" | "host_oom"
-        | "guest_killed" | "vanished" | "zombie" | "terminated" | "forced" | "runner_error"
-        | "create_failed" | "boot_failed" | "node_lost" | "evicted" => Color::Red,
-        "deleted" | "ended" | "completed" | "closed" | "removed" | "–" => Color::DarkGrey,
-        _ => return None,
-    })
+fn colour_of(tone: Tone) -> Color {
+    match tone {
+        Tone::Working => Color::Magenta,
+        Tone::Good => Color::Green,
+        Tone::Promised => Color::Cyan,
+        Tone::Coming => Color::Blue,
+        Tone::Leaving => Color::Yellow,
+        Tone::Bad => Color::Red,
+        Tone::Over => Color::DarkGrey,
+    }
 }
 
 #[cfg(test)]

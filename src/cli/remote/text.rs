@@ -34,6 +34,43 @@ pub(in crate::cli) fn text(value: &Value) -> String {
     }
 }
 
+/// Says what a word means for whoever glances at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Tone {
+    /// At work.
+    Working,
+    /// As it should be.
+    Good,
+    /// Promised.
+    Promised,
+    /// On its way here.
+    Coming,
+    /// On its way out.
+    Leaving,
+    /// Somebody should look.
+    Bad,
+    /// Of no interest any more.
+    Over,
+}
+
+/// Returns what a word means; most words mean nothing.
+pub(in crate::cli) fn tone(word: &str) -> Option<Tone> {
+    Some(match word {
+        "busy" | "running" => Tone::Working,
+        "idle" | "clean" | "success" | "ok" => Tone::Good,
+        "reserved" | "offered" => Tone::Promised,
+        "pending_create" | "creating" | "starting" | "queued" | "waiting" | "settling" => {
+            Tone::Coming
+        }
+        "retiring" | "pending_delete" | "deleting" | "draining" | "cancelled" => Tone::Leaving,
+        "stuck" | "failure" | "breaker open" | "crashed" | "aborted" | "host_oom"
+        | "guest_killed" | "vanished" | "zombie" | "terminated" | "forced" | "runner_error"
+        | "create_failed" | "boot_failed" | "node_lost" | "evicted" => Tone::Bad,
+        "deleted" | "ended" | "completed" | "closed" | "removed" | "–" => Tone::Over,
+        _ => return None,
+    })
+}
+
 /// Returns how long ago a time was, or a dash.
 pub(in crate::cli) fn age(at: &Value, now: Timestamp) -> String {
     let Some(at) = time(at) else { return "–".into() };

@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState, Wr
 use serde_json::Value;
 
 use super::board::{Board, Over, Tab};
-use crate::cli::remote::{age, clip, count, plain, text};
+use crate::cli::remote::{Tone, age, clip, count, plain, text, tone};
 use crate::cli::{instances, jobs, pools, status};
 
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
@@ -173,23 +173,21 @@ fn line_of(tab: Tab, row: &Value, now: Timestamp) -> Row<'static> {
         ],
     };
     Row::new(words.into_iter().map(|word| {
-        let style = colour_of(&word).map_or_else(Style::new, |colour| Style::new().fg(colour));
+        let style = tone(&word).map_or_else(Style::new, |tone| Style::new().fg(colour_of(tone)));
         Cell::from(Span::styled(clip(&word, 200), style))
     }))
 }
 
-fn colour_of(word: &str) -> Option<Color> {
-    Some(match word {
-        "busy" | "running" => Color::Magenta,
-        "idle" | "clean" | "ok" => Color::Green,
-        "reserved" | "offered" => Color::Cyan,
-        "pending_create" | "creating" | "starting" | "queued" | "waiting" | "settling" => {
-            Color::Blue
-        }
-        "retiring" | "pending_delete" | "deleting" | "draining" => Color::Yellow,
-        "stuck" | "breaker open" => Color::Red,
-        _ => return None,
-    })
+fn colour_of(tone: Tone) -> Color {
+    match tone {
+        Tone::Working => Color::Magenta,
+        Tone::Good => Color::Green,
+        Tone::Promised => Color::Cyan,
+        Tone::Coming => Color::Blue,
+        Tone::Leaving => Color::Yellow,
+        Tone::Bad => Color::Red,
+        Tone::Over => Color::DarkGray,
+    }
 }
 
 fn why(board: &Board) -> Vec<Line<'static>> {
