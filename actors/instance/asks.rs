@@ -39,6 +39,7 @@ impl Turn<'_> {
             | Reason::Drain
             | Reason::Revision
             | Reason::BootDeadline
+            | Reason::BootFailed
             | Reason::Lifetime
             | Reason::Orphan
             | Reason::OfferEnded

@@ -14,8 +14,8 @@ mod exit;
 use exit::by_exit;
 
 use super::{
-    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStanding, Reason, Verdict,
-    VerdictClass, WarrantKind,
+    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStanding, Reason, Setup,
+    SetupStory, Verdict, VerdictClass, WarrantKind,
 };
 
 /// Says why an instance ended. Total: every finding has a verdict, and missing information
@@ -52,7 +52,8 @@ pub fn needs_tail(
         (Some(End::Exited(exit)), _) => {
             let expected = match job {
                 JobStanding::Over(_) => true,
-                JobStanding::None => dismissed.is_some_and(|why| why != Reason::BootDeadline),
+                JobStanding::None => dismissed
+                    .is_some_and(|why| !matches!(why, Reason::BootDeadline | Reason::BootFailed)),
                 JobStanding::Running | JobStanding::Unknown => false,
             };
             !is_plain_zero(exit) || !expected
@@ -105,16 +106,31 @@ impl Findings<'_> {
         let reason = self.dismissed.filter(|_| self.job == JobStanding::None)?;
         Some(if self.is_too_late() {
             too_late()
+        } else if self.gave_up() {
+            could_not_be_set_up()
         } else {
             let because = format!("asked to go ({reason}), and left when nothing kept it");
             rule(VerdictClass::Removed, Confidence::High, because)
         })
+    }
+
+    /// Returns whether the machine itself said that its runner could not be started.
+    fn gave_up(&self) -> bool {
+        match self.setup {
+            SetupStory::Heard(last) => last.setup == Setup::Failed && !self.was_ready,
+            SetupStory::Untold | SetupStory::Silent => false,
+        }
     }
 }
 
 fn too_late() -> Ruling {
     let because = "its runner was not ready within the boot deadline";
     rule(VerdictClass::BootFailed, Confidence::Medium, because)
+}
+
+fn could_not_be_set_up() -> Ruling {
+    let because = "its machine said that it could not be set up";
+    rule(VerdictClass::BootFailed, Confidence::High, because)
 }
 
 /// Returns the signal that ended the process; runtimes leave the field empty and add 128.
@@ -222,6 +238,7 @@ fn by_silence(findings: &Findings<'_>) -> Ruling {
             Confidence::High,
             "its runner never started within the boot deadline",
         ),
+        (None, WarrantKind::Idle) if findings.gave_up() => could_not_be_set_up(),
         (None, WarrantKind::Idle) if findings.is_too_late() => too_late(),
         (None, WarrantKind::Idle) => rule(
             VerdictClass::Removed,
@@ -274,6 +291,16 @@ fn told(findings: &Findings<'_>, exit: &ExitFacts) -> Vec<String> {
     );
     if !findings.was_ready {
         words.push("its runner was never seen ready".into());
+    }
+    match findings.setup {
+        SetupStory::Untold => {}
+        SetupStory::Silent => words.push("its machine never called back".into()),
+        SetupStory::Heard(last) => words.push(format!(
+            "its machine's last word was `{}` at {}: {}",
+            last.setup.as_str(),
+            last.at,
+            last.message
+        )),
     }
     words
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Conclusion, End, Reason, Remains, WarrantKind};
+use super::{Conclusion, End, LastWord, Reason, Remains, WarrantKind};
 
 /// Holds the answer to "why did it die?".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -308,4 +308,18 @@ pub struct Findings<'a> {
     /// Why we asked it to go, where no registration keeps it any more: then it left because we
     /// told it to.
     pub dismissed: Option<Reason>,
+    /// What it told while it was set up.
+    pub setup: SetupStory<'a>,
+}
+
+/// Tells what a machine told while it was set up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetupStory<'a> {
+    /// Machines of its kind do not call home.
+    #[default]
+    Untold,
+    /// It should have called home and never did.
+    Silent,
+    /// This was the last that was heard.
+    Heard(&'a LastWord),
 }

@@ -1,11 +1,14 @@
 //! The whole program: its files, its commands, its servers.
 
 mod api;
+mod cli;
 mod config_files;
 mod crash;
 mod demo;
+mod external;
 mod failover;
 mod forge;
+mod import;
 mod openapi;
 mod reload;
 mod secrets;

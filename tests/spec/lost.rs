@@ -25,10 +25,11 @@ fn idle(world: &Watched) -> Vec<Instance> {
 }
 
 fn registered_as(row: &Instance) -> RunnerName {
-    match &row.registration {
-        Registration::Known { name, .. } | Registration::Uncertain(name) => name.clone(),
-        none => panic!("`{}` is not registered: {none:?}", row.id),
-    }
+    let name = match &row.registration {
+        Registration::Known { name, .. } | Registration::Uncertain(name) => Some(name.clone()),
+        Registration::None | Registration::Gone | Registration::WrittenOff => None,
+    };
+    name.expect("it is registered")
 }
 
 fn reason(world: &Watched, id: &InstanceId) -> Option<Reason> {

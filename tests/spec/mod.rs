@@ -24,5 +24,6 @@ mod scaling;
 mod shuffling;
 mod slots;
 mod story;
+mod words;
 
 use story::{MINUTE, SECOND, story};

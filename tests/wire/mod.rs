@@ -7,6 +7,7 @@
     reason = "a test stops at the first surprise, in its helpers too"
 )]
 
+mod external;
 mod github_access;
 mod github_contract;
 mod github_data;
@@ -16,6 +17,7 @@ mod github_jobs;
 mod github_openapi;
 mod github_rest;
 mod github_schema;
+mod github_storm;
 mod github_support;
 mod github_tls;
 mod github_tokens;

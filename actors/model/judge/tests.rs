@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Remains, Tail};
+use crate::model::{LastWord, Remains, Tail, Timestamp};
 
 fn exited(code: i32, reason: &str) -> End {
     End::Exited(ExitFacts { code: Some(code), reason: Some(reason.into()), ..Default::default() })
@@ -17,7 +17,15 @@ fn over() -> JobStanding {
 
 fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStanding) -> Verdict {
     let remains = Remains { exit: None, tail: Tail::NotNeeded };
-    judge(&Findings { end, warrant, remains: &remains, job, was_ready: true, dismissed: None })
+    judge(&Findings {
+        end,
+        warrant,
+        remains: &remains,
+        job,
+        was_ready: true,
+        dismissed: None,
+        setup: SetupStory::Untold,
+    })
 }
 
 fn class_of(end: &End, job: JobStanding) -> VerdictClass {
@@ -125,8 +133,16 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
     };
     let judged = |remains: &Remains, warrant| {
         let job = JobStanding::None;
-        judge(&Findings { end: None, warrant, remains, job, was_ready: false, dismissed: None })
-            .class
+        judge(&Findings {
+            end: None,
+            warrant,
+            remains,
+            job,
+            was_ready: false,
+            dismissed: None,
+            setup: SetupStory::Untold,
+        })
+        .class
     };
     let image = waiting("ImagePullBackOff");
     assert_eq!(judged(&image, WarrantKind::NeverBegan), VerdictClass::ImagePull);
@@ -149,6 +165,7 @@ fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
             job,
             was_ready: true,
             dismissed: None,
+            setup: SetupStory::Untold,
         })
         .class
     };
@@ -177,6 +194,7 @@ fn code_and_reason_are_never_mixed_from_two_looks() {
         job: JobStanding::Running,
         was_ready: true,
         dismissed: None,
+        setup: SetupStory::Untold,
     };
     let exit = findings.exit().unwrap();
     assert_eq!(exit.reason.as_deref(), Some("Error"));
@@ -227,7 +245,8 @@ fn one_that_leaves_because_it_was_told_to_is_removed_and_not_wasted() {
         let remains = Remains { exit: None, tail: Tail::NotNeeded };
         let warrant = WarrantKind::OwnEnd;
         let end = Some(end);
-        judge(&Findings { end, warrant, remains: &remains, job, was_ready, dismissed }).class
+        let setup = SetupStory::Untold;
+        judge(&Findings { end, warrant, remains: &remains, job, was_ready, dismissed, setup }).class
     };
     let zero = exited(0, "Completed");
     let poller =
@@ -256,7 +275,8 @@ fn a_machine_let_go_because_it_was_not_ready_in_time_failed_to_boot() {
     let judged = |was_ready, dismissed| {
         let (warrant, job) = (WarrantKind::Idle, JobStanding::None);
         let remains = &remains;
-        judge(&Findings { end: None, warrant, remains, job, was_ready, dismissed }).class
+        let setup = SetupStory::Untold;
+        judge(&Findings { end: None, warrant, remains, job, was_ready, dismissed, setup }).class
     };
     assert_eq!(judged(false, Some(Reason::BootDeadline)), VerdictClass::BootFailed);
     assert_eq!(judged(true, Some(Reason::BootDeadline)), VerdictClass::Removed, "late, but ready");
@@ -353,6 +373,7 @@ proptest! {
             job: job.clone(),
             was_ready,
             dismissed,
+            setup: SetupStory::Untold,
         };
         let verdict = judge(&findings);
         prop_assert!(!verdict.evidence.is_empty() && !verdict.advice.is_empty());
@@ -374,4 +395,30 @@ proptest! {
             prop_assert!(needs_tail(end.as_ref(), Some(warrant), &job, dismissed));
         }
     }
+}
+
+#[test]
+fn a_machine_that_gave_up_is_a_boot_failure_in_its_own_words() {
+    let remains = Remains { exit: None, tail: Tail::NotNeeded };
+    let last = LastWord {
+        setup: Setup::Failed,
+        message: "cannot resolve github.com".into(),
+        at: Timestamp::UNIX_EPOCH,
+    };
+    let findings = |was_ready, setup| Findings {
+        end: None,
+        warrant: WarrantKind::Idle,
+        remains: &remains,
+        job: JobStanding::None,
+        dismissed: None,
+        was_ready,
+        setup,
+    };
+    let verdict = judge(&findings(false, SetupStory::Heard(&last)));
+    assert_eq!(verdict.class, VerdictClass::BootFailed);
+    assert!(verdict.evidence.iter().any(|it| it.contains("cannot resolve github.com")));
+    let served = judge(&findings(true, SetupStory::Heard(&last)));
+    assert_eq!(served.class, VerdictClass::Removed, "it was ready after all");
+    let silent = judge(&findings(false, SetupStory::Silent));
+    assert!(silent.evidence.iter().any(|it| it == "its machine never called back"));
 }
