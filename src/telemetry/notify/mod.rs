@@ -129,16 +129,10 @@ fn worded(notice: &Notice, notify: &Notify, fleet: &str, untold: u32) -> String 
     // Read once from the left: what a field brings in is never taken for a field.
     while let Some((before, after)) = rest.split_once('{') {
         text.push_str(before);
-        match after.split_once('}').and_then(|(name, tail)| Some((fields.get(name)?, tail))) {
-            Some((value, tail)) => {
-                text.push_str(value);
-                rest = tail;
-            }
-            None => {
-                text.push('{');
-                rest = after;
-            }
-        }
+        let field = after.split_once('}').and_then(|(name, tail)| Some((*fields.get(name)?, tail)));
+        let (value, tail) = field.unwrap_or(("{", after));
+        text.push_str(value);
+        rest = tail;
     }
     text.push_str(rest);
     if untold > 0 {

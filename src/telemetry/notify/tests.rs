@@ -22,8 +22,8 @@ fn notice(occasion: Occasion, subject: &str) -> Notice {
     }
 }
 
-fn at(minutes: u64) -> ostler_actors::model::Timestamp {
-    after(ostler_actors::model::Timestamp::UNIX_EPOCH, Duration::from_mins(minutes))
+fn at(minutes: u64) -> Timestamp {
+    after(Timestamp::UNIX_EPOCH, Duration::from_mins(minutes))
 }
 
 #[test]
