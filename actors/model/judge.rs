@@ -114,6 +114,10 @@ impl Ruling {
 
 fn not_created(findings: &Findings<'_>) -> Option<Ruling> {
     match findings.end {
+        // No room is no mistake of anybody: the pool waits until there is some.
+        Some(End::NotCreated { why }) if why.contains("exceeded quota") => {
+            Some(rule(VerdictClass::Unschedulable, Confidence::High, format!("no room: {why}")))
+        }
         Some(End::NotCreated { why }) => {
             Some(rule(VerdictClass::CreateFailed, Confidence::High, format!("no machine: {why}")))
         }
@@ -239,6 +243,7 @@ fn told(findings: &Findings<'_>, exit: &ExitFacts) -> Vec<String> {
     if !findings.was_ready {
         words.push("its runner was never seen ready".into());
     }
+    words.extend(findings.remains.notes.iter().cloned());
     words
 }
 

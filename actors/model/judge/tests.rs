@@ -16,7 +16,7 @@ fn over() -> JobStanding {
 }
 
 fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStanding) -> Verdict {
-    let remains = Remains { exit: None, tail: Tail::NotNeeded };
+    let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] };
     judge(&Findings { end, warrant, remains: &remains, job, was_ready: true })
 }
 
@@ -122,6 +122,7 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
     let waiting = |word: &str| Remains {
         exit: Some(ExitFacts { machine_reason: Some(word.into()), ..Default::default() }),
         tail: Tail::NotNeeded,
+        notes: vec![],
     };
     let judged = |remains: &Remains, warrant| {
         let job = JobStanding::None;
@@ -140,7 +141,7 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
 fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
     let judged = |code, warrant, job| {
         let exit = ExitFacts { code: Some(code), ..Default::default() };
-        let remains = Remains { exit: Some(exit), tail: Tail::NotNeeded };
+        let remains = Remains { exit: Some(exit), tail: Tail::NotNeeded, notes: vec![] };
         judge(&Findings { end: None, warrant, remains: &remains, job, was_ready: true }).class
     };
     assert_eq!(judged(0, WarrantKind::Served, over()), VerdictClass::Clean);
@@ -160,7 +161,7 @@ fn code_and_reason_are_never_mixed_from_two_looks() {
         machine_reason: Some("NodeLost".into()),
         ..Default::default()
     };
-    let remains = Remains { exit: Some(invented), tail: Tail::NotNeeded };
+    let remains = Remains { exit: Some(invented), tail: Tail::NotNeeded, notes: vec![] };
     let findings = Findings {
         end: Some(&end),
         warrant: WarrantKind::OwnEnd,
@@ -288,7 +289,7 @@ proptest! {
         job in any_standing(),
         was_ready in any::<bool>(),
     ) {
-        let remains = Remains { exit: left, tail: Tail::NotNeeded };
+        let remains = Remains { exit: left, tail: Tail::NotNeeded, notes: vec![] };
         let findings =
             Findings { end: end.as_ref(), warrant, remains: &remains, job: job.clone(), was_ready };
         let verdict = judge(&findings);
@@ -311,4 +312,20 @@ proptest! {
             prop_assert!(needs_tail(end.as_ref(), Some(warrant), &job));
         }
     }
+}
+
+#[test]
+fn what_else_a_provider_tells_is_evidence() {
+    let notes = vec!["node `n1` has MemoryPressure".to_owned()];
+    let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: notes.clone() };
+    let (end, job) = (End::Exited(ExitFacts::default()), JobStanding::None);
+    let warrant = WarrantKind::OwnEnd;
+    let findings = Findings { end: Some(&end), warrant, remains: &remains, job, was_ready: true };
+    assert!(judge(&findings).evidence.ends_with(&notes));
+}
+
+#[test]
+fn a_full_quota_is_a_lack_of_room_and_no_failure_of_the_machine() {
+    let end = End::NotCreated { why: "pods \"m1\" is forbidden: exceeded quota: few".into() };
+    assert_eq!(class_of(&end, JobStanding::None), VerdictClass::Unschedulable);
 }
