@@ -7,6 +7,7 @@ mod hook;
 mod keeper;
 mod live;
 mod plan;
+mod poller;
 mod run;
 mod sim;
 mod store;
@@ -44,6 +45,9 @@ enum Command {
     /// Keeps one local runner; started by the daemon.
     #[command(hide = true)]
     Keeper(keeper::Keeper),
+    /// Waits in a warm pod until there is work; started by the cluster.
+    #[command(hide = true)]
+    Poller(poller::Poller),
     /// Serves one job of the demo; started by the daemon.
     #[command(hide = true)]
     DemoRunner(demo_runner::DemoRunner),
@@ -62,6 +66,7 @@ impl Cli {
             Command::Sim(sim) => sim.run(),
             Command::Store(store) => store.run(),
             Command::Keeper(keeper) => keeper.run(),
+            Command::Poller(poller) => poller.run(),
             Command::DemoRunner(runner) => runner.run(),
         }
     }

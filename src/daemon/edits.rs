@@ -8,7 +8,7 @@ use ostler_actors::model::Instance;
 use ostler_actors::ports::Records as _;
 use tracing::{error, info, warn};
 
-use super::adapters::{Forges, Providers};
+use super::adapters::{Forges, Providers, rehearse};
 use super::reload::{Edit, edit, scopes_left, scopes_of, ties};
 use super::{Daemon, StartError};
 use crate::config::Config;
@@ -28,14 +28,7 @@ impl Daemon {
     /// Puts an edit in force while a fleet runs, or says why not. Returns the providers for the
     /// next fleet if this one must be started again.
     pub(super) async fn take_news_leading(&mut self, news: News) -> Option<Providers> {
-        let judged = self.judge(news).await.and_then(|(ready, edit)| {
-            let providers = match edit {
-                Edit::Adapters => Some(Providers::build(&ready.config).map_err(|it| chain(&it))?),
-                Edit::Nothing | Edit::Pools | Edit::Refused(_) => None,
-            };
-            Ok((ready, providers))
-        });
-        match judged {
+        match self.prepare(news).await {
             Ok((ready, providers)) => {
                 self.put_in_force(ready);
                 providers
@@ -45,6 +38,18 @@ impl Daemon {
                 None
             }
         }
+    }
+
+    /// Decides on an edit and makes everything it needs; nothing is changed yet.
+    async fn prepare(&self, news: News) -> Result<(Ready, Option<Providers>), String> {
+        let (ready, edit) = self.judge(news).await?;
+        let providers = match edit {
+            Edit::Adapters => Some(Providers::build(&ready.config).map_err(|it| chain(&it))?),
+            Edit::Nothing | Edit::Pools | Edit::Refused(_) => None,
+        };
+        let tried = rehearse(&ready.config, Some(&self.config), self.clock.now()).await;
+        tried.map_err(|it| chain(&it))?;
+        Ok((ready, providers))
     }
 
     /// Puts an edit in force while another leads, or says why not.

@@ -20,6 +20,7 @@ mod adapters;
 mod chores;
 mod edits;
 mod ground;
+mod pods;
 mod reload;
 mod service;
 mod standby;
@@ -40,7 +41,7 @@ use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
-pub use adapters::{open_forge, try_provider};
+pub use adapters::{open_forge, open_kubernetes, try_provider};
 pub use service::Service;
 pub use status::{Shown, Stage, Status};
 pub use system::{on_system, stop_on_signal};
@@ -108,6 +109,23 @@ pub enum StartError {
         /// Why.
         #[source]
         source: providers::process::OpenError,
+    },
+    /// A provider of pods.
+    #[error("provider `{name}` cannot be used")]
+    Kubernetes {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        source: providers::kubernetes::OpenError,
+    },
+    /// The cluster would not take the pods of a pool.
+    #[error("the cluster refuses the pods of pool `{pool}`: {why}")]
+    Pod {
+        /// Which pool.
+        pool: String,
+        /// What it said.
+        why: String,
     },
     /// A provider of a kind that is not built yet.
     #[error(

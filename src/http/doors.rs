@@ -10,6 +10,7 @@ use ostler_actors::model::{ForgeId, Scope};
 use ostler_actors::ports::{Clock, Inbox, Records};
 use ostler_actors::registry::Registry;
 
+use super::runner::Reviewers;
 use crate::config::Config;
 use crate::daemon::Status;
 use crate::github::GitHub;
@@ -26,6 +27,7 @@ pub struct Doors {
     pub(super) registry: Arc<Registry>,
     pub(super) status: Arc<Status>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) reviewers: Reviewers,
     /// Who may deliver; nothing while nobody may.
     hooks: Arc<ArcSwapOption<BTreeMap<String, Arc<Hook>>>>,
 }
@@ -59,7 +61,8 @@ impl Doors {
     ) -> Self {
         let (inbox, records) = (Arc::new(store.clone()) as _, Arc::new(store.clone()) as _);
         let saves = store.health();
-        Self { inbox, records, saves, fleet, registry, status, clock, hooks: Arc::default() }
+        let (reviewers, hooks) = (Reviewers::default(), Arc::default());
+        Self { inbox, records, saves, fleet, registry, status, clock, reviewers, hooks }
     }
 
     /// Lets the forges of a configuration deliver: for its pools, and for `left`, where runners
@@ -87,6 +90,11 @@ impl Doors {
             (id.as_str().to_owned(), Arc::new(hook))
         };
         self.hooks.store(Some(Arc::new(forges.iter().map(hook).collect())));
+    }
+
+    /// Returns who can tell whose a machine's token is.
+    pub fn reviewers(&self) -> &Reviewers {
+        &self.reviewers
     }
 
     /// Takes no deliveries any more: the sender keeps them and is asked later.

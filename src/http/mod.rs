@@ -5,6 +5,7 @@
 //! | `GET /healthz` | anyone | the process lives |
 //! | `GET /readyz` | anyone | it leads, its store answers and takes saves; what is wrong with its configuration |
 //! | `POST /webhooks/{forge}` | a signature | durable in the inbox, then 202 |
+//! | `POST /runner/v1/dispatch` | a warm pod's token | a JIT config, or nothing yet, or leave |
 //!
 //! Handlers hold the seeing halves and the append-only inbox; nothing here can touch a machine or
 //! a row of the core.
@@ -12,6 +13,7 @@
 mod doors;
 mod health;
 mod problem;
+mod runner;
 mod webhook;
 
 use std::io;
@@ -73,6 +75,7 @@ pub fn serve(config: &Http, doors: &Doors) -> Result<Server, (SocketAddr, io::Er
 /// What the outside may reach.
 fn public(app: &mut web::ServiceConfig) {
     app.service(web::resource("/webhooks/{forge}").route(web::post().to(webhook::deliver)));
+    app.configure(runner::routes);
 }
 
 fn bind(
