@@ -5,6 +5,7 @@ mod crash;
 mod demo;
 mod failover;
 mod forge;
+mod pods;
 mod reload;
 mod secrets;
 mod service;
