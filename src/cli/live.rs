@@ -103,7 +103,6 @@ async fn try_cluster(config: &Config, name: &str, kubernetes: &Kubernetes) -> Ve
     for right in RIGHTS {
         let needed = is_needed(right, &bindings);
         match cluster.has(right).await {
-            Granted::Yes => {}
             Granted::No if needed => rows.push(row(
                 "rights",
                 Grade::Wrong,
@@ -114,7 +113,7 @@ async fn try_cluster(config: &Config, name: &str, kubernetes: &Kubernetes) -> Ve
                 Grade::Doubt,
                 format!("may not {right}: less can be told about deaths and drained nodes"),
             )),
-            Granted::No => {}
+            Granted::Yes | Granted::No => {}
             Granted::Unknown(why) => {
                 rows.push(row("cluster", Grade::Wrong, format!("cannot be asked: {why}")));
                 return rows;

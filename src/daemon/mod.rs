@@ -48,11 +48,11 @@ pub use system::{on_system, stop_on_signal};
 
 use crate::config::watch::News;
 use crate::config::{Config, Loaded, Synchronous};
-use crate::http::{self, Doors};
+use crate::http::{self, Doors, Following, Parts};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::{github, providers, store};
 use adapters::Forges;
-use edits::chain;
+use edits::{Deferred, chain};
 use ground::{SystemChance, SystemClock};
 use tenure::{Over, Tenure};
 
@@ -81,17 +81,9 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
-    /// A server.
-    #[error(
-        "cannot listen on `{address}`; another program may use it, or the address is not of this machine"
-    )]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
+    /// The servers.
+    #[error(transparent)]
+    Doors(#[from] http::NoServer),
     /// A forge.
     #[error("forge `{name}` cannot be used")]
     Forge {
@@ -137,12 +129,6 @@ pub enum StartError {
         /// Of which kind.
         kind: &'static str,
     },
-    /// TLS is configured and cannot be served yet.
-    #[error(
-        "`[http.tls]` is not served by this release; remove it, and let a proxy in front of \
-         `http.listen` speak TLS"
-    )]
-    Tls,
     /// The system's signals.
     #[error("cannot listen for signals")]
     Signals(#[source] std::io::Error),
@@ -170,6 +156,8 @@ pub struct Daemon {
     forges: Forges,
     /// Where runners may be left of pools that are configured no more.
     left: Vec<(ForgeId, Scope)>,
+    /// The last edit, where it waits for what stands in its way to pass.
+    deferred: Option<Deferred>,
     /// Whether nothing but the start was tried yet: then what fails ends the daemon.
     starting: bool,
     store: SqlStore,
@@ -182,16 +170,13 @@ pub struct Daemon {
     service: Service,
     doors: Doors,
     server: http::Server,
+    following: Following,
 }
 
 impl Daemon {
     /// Opens the store and the doors. Must be called on an actix system.
     pub async fn open(loaded: Loaded, service: Service) -> Result<Self, StartError> {
         let config = Arc::new(loaded.config);
-        // Plain text where an operator asked for TLS would be worse than no daemon.
-        if config.http.tls.is_some() {
-            return Err(StartError::Tls);
-        }
         let state_dir = &config.daemon.state_dir;
         std::fs::create_dir_all(state_dir)
             .map_err(|source| StartError::StateDir { path: state_dir.clone(), source })?;
@@ -213,20 +198,25 @@ impl Daemon {
         let forges = Forges::build(&config, &clock, &chance)?;
         let live = store.live_instances(None).await.map_err(StartError::Records)?;
         let left = reload::scopes_left(&live);
-        let doors = Doors::new(
-            &store,
-            office.clone(),
-            Arc::clone(&registry),
-            Arc::clone(&status),
-            Arc::clone(&clock),
-        );
+        let controller = store.controller().await.map_err(StartError::Records)?;
+        let doors = Doors::new(Parts {
+            store: &store,
+            fleet: office.clone(),
+            registry: Arc::clone(&registry),
+            status: Arc::clone(&status),
+            clock: Arc::clone(&clock),
+            config: Arc::clone(&config),
+            controller: controller.id,
+        });
         doors.open(&config, &forges.0, &left);
-        let server = http::serve(&config.http, &doors)
-            .map_err(|(address, source)| StartError::Listen { address, source })?;
+        let server = http::serve(&config.http, &doors)?;
+        let following = doors.follow(Vec::new());
         Ok(Self {
+            following,
             config,
             forges,
             left,
+            deferred: None,
             starting: true,
             store,
             seal: Arc::new(seal),
@@ -239,6 +229,11 @@ impl Daemon {
             doors,
             server,
         })
+    }
+
+    /// Returns how the doors are called.
+    pub fn url(&self) -> String {
+        self.server.url()
     }
 
     /// Returns where the doors are.
@@ -310,7 +305,9 @@ impl Daemon {
         // It ends by itself, once it has told that we stop.
         drop(informing.await);
         self.doors.shut();
+        self.doors.end_readings();
         self.server.stop(LAST_ANSWERS).await;
+        drop(self.following);
         self.store.close().await;
         info!("stopped; no machine was touched");
         ended

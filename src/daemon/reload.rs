@@ -2,7 +2,7 @@
 
 use ostler_actors::model::{ForgeId, Instance, Scope};
 
-use crate::config::{Config, Tie, refusals};
+use crate::config::{Config, Http, Tie, refusals};
 
 /// Tells what an edit asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,21 +14,23 @@ pub(super) enum Edit {
     /// Forges, providers or sweeps: the fleet is started again.
     Adapters,
     /// It cannot be done while running, and why.
-    Refused(String),
+    TakesRestart(String),
+    /// It cannot be done now, and why: that passes.
+    NotYet(String),
 }
 
 /// Decides what an edit asks for. `live` ties the machines that are left, whether their pools
 /// are still configured or not; nothing if the records could not be read.
 pub(super) fn edit(old: &Config, new: &Config, live: Option<&[Tie]>) -> Edit {
     if old.store != new.store || old.daemon.state_dir != new.daemon.state_dir {
-        return Edit::Refused("`[store]` and `daemon.state_dir` take a restart".into());
+        return Edit::TakesRestart("`[store]` and `daemon.state_dir` take a restart".into());
     }
-    if old.http != new.http {
-        return Edit::Refused("`[http]` takes a restart".into());
+    if !same_servers(&old.http, &new.http) {
+        return Edit::TakesRestart("`[http]` takes a restart".into());
     }
     let adapters = old.forges != new.forges || old.providers != new.providers;
     if adapters && let Some(why) = refused(old, new, live) {
-        return Edit::Refused(why);
+        return Edit::NotYet(why);
     }
     if adapters || old.reaper != new.reaper || old.requeue != new.requeue {
         Edit::Adapters
@@ -39,11 +41,22 @@ pub(super) fn edit(old: &Config, new: &Config, live: Option<&[Tie]>) -> Edit {
     }
 }
 
+/// Returns whether the servers need no restart: a renewed key is noticed by them.
+fn same_servers(old: &Http, new: &Http) -> bool {
+    let mut new = new.clone();
+    if let (Some(old), Some(new)) = (&old.tls, &mut new.tls)
+        && old.key.source() == new.key.source()
+    {
+        new.key = old.key.clone();
+    }
+    *old == new
+}
+
 /// Returns why forges and providers may not go or move yet: machines are left there.
 fn refused(old: &Config, new: &Config, live: Option<&[Tie]>) -> Option<String> {
     let Some(live) = live else {
         let why = "the store does not answer, so nobody knows which forges and providers still \
-                   have machines; reload (SIGHUP) when it does";
+                   have machines";
         return Some(why.into());
     };
     let refusals = refusals(old, new, live);

@@ -1,6 +1,13 @@
 //! The whole program with a real API server: warm pods, pollers as real processes, jobs of the
 //! simulated GitHub, and a kubelet that is played.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::default_trait_access,
+    clippy::needless_pass_by_value,
+    reason = "a test stops at the first surprise, in its helpers too"
+)]
+
 mod farm;
 
 use std::time::Duration;
@@ -39,7 +46,7 @@ async fn a_warm_pod_gets_its_job_late_and_goes_when_it_is_done() {
     farm.end_runner(&warm, runner).await;
     farm.stage.until_all_jobs_are_over(&mut farm.daemon).await;
     farm.until_gone(&warm.name).await;
-    let record = farm.records().await.exit(&warm.name.as_str().into()).await.unwrap().unwrap();
+    let record = farm.records().exit(&warm.name.as_str().into()).await.unwrap().unwrap();
     assert_eq!(record.verdict.class.as_str(), "clean", "{record:?}");
     farm.stage.check_jobs();
     farm.finish().await;
@@ -98,7 +105,7 @@ async fn claim_released_mid_job_and_the_reaper_ticks_for_an_hour() {
     farm.stage.until_at_work(&[taken]).await;
     // Sixty ticks of the reaper, and a pool that has more than it wants.
     let uid = farm.place.pods().get(&warm.name).await.unwrap().metadata.uid;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let pod = farm.place.pods().get(&warm.name).await.expect("the pod lives");
     assert_eq!((pod.metadata.uid, pod.metadata.deletion_timestamp), (uid, None));
     let timeline = farm.timeline(&warm.name).await;
@@ -148,7 +155,7 @@ async fn a_pod_that_never_comes_up_is_taken_back_with_its_reason() {
         )
         .await;
     farm.until_gone(&name).await;
-    let record = farm.records().await.exit(&name.as_str().into()).await.unwrap().unwrap();
+    let record = farm.records().exit(&name.as_str().into()).await.unwrap().unwrap();
     assert_eq!(record.verdict.class.as_str(), "unschedulable", "{record:?}");
     assert!(record.verdict.evidence.join("\n").contains("3 Insufficient memory"), "{record:?}");
     farm.leave();
@@ -194,6 +201,6 @@ async fn check_live_names_the_missing_verb() {
 /// Returns what a timeline tells.
 async fn told(farm: &Farm, name: &str) -> Vec<What> {
     let subject = Subject::Instance(name.into());
-    let events = farm.records().await.timeline(&subject).await.unwrap();
+    let events = farm.records().timeline(&subject).await.unwrap();
     events.into_iter().map(|event| event.what).collect()
 }

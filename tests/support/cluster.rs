@@ -7,6 +7,12 @@
 //!
 //! Without the programs (`make kube` builds them) a test says that it is skipped.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise, in its helpers too"
+)]
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -324,14 +330,16 @@ fn join(home: &Path, programs: &Path) {
         run("stop", &server, programs);
     }
     run("start", &server, programs);
-    Command::new("setsid")
+    // In the background of a shell that ends at once: nobody here could wait for it.
+    let started = Command::new("sh")
+        .args(["-c", "setsid \"$0\" \"$1\" >/dev/null 2>&1 </dev/null &"])
         .arg(programs.join("warden.sh"))
         .arg(home)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .spawn()
-        .expect("the warden starts");
+        .status();
+    assert!(started.is_ok_and(|status| status.success()), "the warden starts");
 }
 
 /// Returns whether the server that was started here still runs.

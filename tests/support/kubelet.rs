@@ -1,5 +1,7 @@
 //! The part of a kubelet that the API server talks to: the logs of containers, over TLS.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise, in its helpers too")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -3,6 +3,12 @@
 //! The server is of version 1.20: it shows what pods, watches, rights, conflicts and outages mean,
 //! and is no evidence for what newer servers added. Without its programs these tests are skipped.
 
+#![expect(
+    clippy::default_trait_access,
+    clippy::needless_pass_by_value,
+    reason = "a test stops at the first surprise, in its helpers too"
+)]
+
 mod binding;
 mod deletion;
 mod guard;

@@ -109,10 +109,10 @@ fn ended(pod: &Seen) -> Option<(&str, &ContainerStateTerminated)> {
         return Some((RUNNER, end));
     }
     let parts = pod.first_parts().iter().chain(pod.parts());
-    let ends = parts.filter_map(|part| Some((part.name.as_str(), end_of(part)?)));
+    let mut ends = parts.filter_map(|part| Some((part.name.as_str(), end_of(part)?)));
     let failed = ends.clone().find(|(_, end)| end.exit_code != 0);
     // A poller that left in peace without a runner after it is the last that was heard.
-    failed.or_else(|| ends.filter(|(name, _)| *name != POLLER || is_terminal(pod)).last())
+    failed.or_else(|| ends.rfind(|(name, _)| *name != POLLER || is_terminal(pod)))
 }
 
 fn end_of(part: &ContainerStatus) -> Option<&ContainerStateTerminated> {

@@ -1,5 +1,7 @@
 //! Pods as an API server would show them, for the tests of this folder.
 
+#![expect(clippy::needless_pass_by_value, reason = "so that a test can write `json!(…)`")]
+
 use serde_json::{Value, json};
 
 use super::seen::Seen;

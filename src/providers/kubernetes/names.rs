@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use ostler_actors::model::Stamp;
+use ostler_actors::model::{ControllerId, HolderId, InstanceId, PoolId, Stamp};
 
 /// Who looks after the pod, in the word all tools understand.
 pub(super) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
@@ -63,10 +63,10 @@ pub(super) fn marks(stamp: &Stamp, revision: &str) -> Marks {
     let mut marks = Marks::default();
     marks.labels.insert(MANAGED_BY.into(), US.into());
     let texts = [
-        (CONTROLLER, stamp.controller.as_ref().map(|it| it.as_str())),
-        (HOLDER, stamp.holder.as_ref().map(|it| it.as_str())),
-        (POOL, stamp.pool.as_ref().map(|it| it.as_str())),
-        (INSTANCE, stamp.instance.as_ref().map(|it| it.as_str())),
+        (CONTROLLER, stamp.controller.as_ref().map(ControllerId::as_str)),
+        (HOLDER, stamp.holder.as_ref().map(HolderId::as_str)),
+        (POOL, stamp.pool.as_ref().map(PoolId::as_str)),
+        (INSTANCE, stamp.instance.as_ref().map(InstanceId::as_str)),
         (REVISION, Some(revision)),
     ];
     for (key, text) in texts {

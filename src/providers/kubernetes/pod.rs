@@ -10,7 +10,7 @@
 //! restart) is written last.
 
 use k8s_openapi::api::core::v1::Pod;
-use ostler_actors::model::{Binding, State};
+use ostler_actors::model::{Binding, HostName, State};
 use ostler_actors::ports::CreateOrder;
 use serde_json::{Map, Value, json};
 
@@ -240,7 +240,7 @@ fn variables(order: &CreateOrder) -> Vec<Value> {
 
 /// Asks for another host than those on which machines did not come up lately; it is a wish.
 fn avoiding(order: &CreateOrder) -> Value {
-    let hosts: Vec<&str> = order.avoid.iter().map(|host| host.as_str()).collect();
+    let hosts: Vec<&str> = order.avoid.iter().map(HostName::as_str).collect();
     let elsewhere = json!({ "matchExpressions": [
         { "key": "kubernetes.io/hostname", "operator": "NotIn", "values": hosts },
     ] });

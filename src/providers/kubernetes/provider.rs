@@ -86,7 +86,7 @@ impl Inventory for Kubernetes {
     }
 
     async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
-        remains::gather(&self.yard, machine, want_tail).await
+        Box::pin(remains::gather(&self.yard, machine, want_tail)).await
     }
 
     fn watch(&self, sink: Arc<dyn MachineSink>) -> Watching {
@@ -97,7 +97,7 @@ impl Inventory for Kubernetes {
 #[async_trait]
 impl Provider for Kubernetes {
     async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
-        self.yard.make(order).await
+        Box::pin(self.yard.make(order)).await
     }
 
     async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError> {

@@ -43,16 +43,20 @@ pub(super) async fn gather(yard: &Yard, machine: &MachineRef, want_tail: bool) -
     };
     let mut notes = exit::messages(&pod);
     if !want_tail {
-        return Remains { exit, tail: Tail::NotNeeded, notes: notes.iter().map(short).collect() };
+        return Remains {
+            exit,
+            tail: Tail::NotNeeded,
+            notes: notes.iter().map(|note| short(note)).collect(),
+        };
     }
     let (tail, node, events) =
         tokio::join!(tail(yard, &pod), about_node(yard, &pod), last_events(yard, &pod));
     notes.extend(node);
     notes.extend(events);
-    Remains { exit, tail, notes: notes.iter().map(short).collect() }
+    Remains { exit, tail, notes: notes.iter().map(|note| short(note)).collect() }
 }
 
-fn short(note: &String) -> String {
+fn short(note: &str) -> String {
     let safe = clip(&note.replace('\n', " "));
     safe.chars().take(LETTERS).collect()
 }

@@ -37,7 +37,7 @@ pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) -> Watching {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Word {
     /// A pod looks like this.
-    Seen(MachineView),
+    Seen(Box<MachineView>),
     /// A pod is no longer shown.
     Missed(MachineName),
 }
@@ -61,7 +61,7 @@ impl Memory {
             listing.insert(view.name.clone());
         }
         let new = self.told.insert(view.name.clone(), print) != Some(print);
-        new.then_some(Word::Seen(view))
+        new.then(|| Word::Seen(Box::new(view)))
     }
 
     /// Takes the end of a pod.
@@ -185,7 +185,7 @@ async fn compare(yard: &Yard, memory: &mut Memory, sink: &dyn MachineSink) {
 fn tell(words: impl IntoIterator<Item = Word>, sink: &dyn MachineSink) {
     for word in words {
         match word {
-            Word::Seen(view) => sink.seen(view),
+            Word::Seen(view) => sink.seen(*view),
             Word::Missed(name) => sink.missed(name),
         }
     }

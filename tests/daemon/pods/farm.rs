@@ -18,7 +18,7 @@ use crate::support::cluster::{Cluster, Keeping, Place};
 use crate::support::daemon::{Daemon, Stage, until};
 use ostler::providers::kubernetes::AUDIENCE;
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Holds everything of one test.
 pub(super) struct Farm {
@@ -77,7 +77,7 @@ impl Farm {
         self.stage.write_config(&whole(&self.stage, &self.place, None, pool));
     }
 
-    pub(super) async fn records(&self) -> &SqlStore {
+    pub(super) fn records(&self) -> &SqlStore {
         &self.records
     }
 
@@ -142,7 +142,7 @@ impl Farm {
     /// Waits for the end of a runner, and says it as its kubelet would.
     pub(super) async fn end_runner(&self, warm: &Warm, mut runner: Child) {
         let mut code = None;
-        until("the runner ends", Duration::from_secs(120), async || {
+        until("the runner ends", Duration::from_mins(2), async || {
             code = runner.try_wait().unwrap();
             code.is_some()
         })

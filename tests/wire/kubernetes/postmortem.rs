@@ -24,8 +24,8 @@ fn text(remains: &Remains) -> &str {
 async fn the_end_of_the_runners_log_is_kept_and_made_harmless() {
     let Some(yard) = Yard::open().await else { return };
     let view = yard.stand("loud", runner("Failed", ended(1, "Error"))).await;
-    let log: String = (0..1000).map(|line| format!("line {line} \u{1b}[31m\n")).collect();
-    yard.place.kubelet.wrote("loud", "runner", &log);
+    let log: Vec<String> = (0..1000).map(|line| format!("line {line} \u{1b}[31m\n")).collect();
+    yard.place.kubelet.wrote("loud", "runner", &log.concat());
     let remains = yard.provider.remains(&exact(&view), true).await;
     let tail = text(&remains);
     assert_eq!(tail.lines().count(), 200);
@@ -38,7 +38,7 @@ async fn lines_that_are_too_long_do_not_cost_the_last_words() {
     let Some(yard) = Yard::open().await else { return };
     let view = yard.stand("long", runner("Failed", ended(1, "Error"))).await;
     let line = "x".repeat(20_000);
-    let log: String = (0..200).map(|_| format!("{line}\n")).collect();
+    let log = format!("{line}\n").repeat(200);
     yard.place.kubelet.wrote("long", "runner", &format!("{log}the last words\n"));
     let remains = yard.provider.remains(&exact(&view), true).await;
     assert!(text(&remains).ends_with("the last words"));
@@ -108,8 +108,8 @@ async fn the_node_and_the_last_events_are_evidence() {
         let event = serde_json::from_value(event).unwrap();
         events.create(&PostParams::default(), &event).await.unwrap();
     }
-    let notes = yard.provider.remains(&exact(&view), true).await.notes.join("\n");
-    assert!(notes.contains("MemoryPressure=True (KubeletHasInsufficientMemory)"), "{notes}");
-    assert!(notes.contains("Evicting: event 1 (3 times)"), "{notes}");
-    assert!(!notes.contains("event 2"), "{notes}");
+    let told = yard.provider.remains(&exact(&view), true).await.notes.join("\n");
+    assert!(told.contains("MemoryPressure=True (KubeletHasInsufficientMemory)"), "{told}");
+    assert!(told.contains("Evicting: event 1 (3 times)"), "{told}");
+    assert!(!told.contains("event 2"), "{told}");
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use kube::api::{Patch, PatchParams};
 use ostler_actors::model::{Binding, MachineName, MachinePhase, MachineView, Sighting};
 use ostler_actors::ports::{Inventory as _, MachineSink, Provider as _};
@@ -14,7 +15,7 @@ use super::yard::{Yard, by_name, order, runner, running};
 use crate::support::cluster::Cluster;
 use crate::support::daemon::until;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 const MANY: usize = 500;
 
 /// Remembers the last view of each pod, and who was missed.
@@ -50,9 +51,8 @@ async fn make_many(yard: &Yard) {
         let provider = yard.provider.clone();
         async move { provider.create(order(&format!("m{at}"), Binding::Late)).await.unwrap() }
     };
-    use futures_util::StreamExt as _;
-    let made = futures_util::stream::iter(0..MANY).map(make).buffer_unordered(16);
-    assert_eq!(made.count().await, MANY);
+    let pods = futures_util::stream::iter(0..MANY).map(make).buffer_unordered(16);
+    assert_eq!(pods.count().await, MANY);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,10 +4,9 @@ use super::super::fixtures::{ended, pod, runner, single, split, with_runner};
 use super::*;
 
 fn over(status: Value) -> ExitFacts {
-    match phase(&split(status)) {
-        MachinePhase::Over(facts) => facts,
-        other => panic!("{other:?}"),
-    }
+    let phase = phase(&split(status));
+    let MachinePhase::Over(facts) = phase else { panic!("{phase:?}") };
+    facts
 }
 
 fn failed(mut status: Value, reason: &str) -> Value {

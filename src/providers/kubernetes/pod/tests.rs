@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ostler_actors::model::{HostName, Labels, MachineSpec, Policy, PoolSpec};
+use ostler_actors::model::{Labels, MachineSpec, Policy, PoolSpec};
 use serde_json::{Value, json};
 
 use super::*;
