@@ -14,6 +14,7 @@ use ostler_actors::ports::{Chance, Clock, Forge, Inventory, Provider, Roster};
 use tracing::warn;
 
 use super::StartError;
+use super::external::{self, Means};
 use super::ground::{SystemChance, SystemClock};
 use crate::config::{self, Config, ForgeSettings, ProviderSettings};
 use crate::github::{Auth, Credential, GitHub, Settings};
@@ -77,13 +78,18 @@ pub fn open_forge(name: &str, forge: &ForgeSettings) -> Result<GitHub, StartErro
     connect(name, forge, &clock, &chance)
 }
 
-/// Tries whether a provider opens, and lets it go again.
+/// Tries whether a provider opens, and lets it go again. One that is asked about itself is tried
+/// by that (`probe_external`).
 pub fn try_provider(
     name: &str,
     provider: &ProviderSettings,
     state_dir: &Path,
 ) -> Result<(), StartError> {
-    open_process(name, provider, state_dir).map(drop)
+    match provider {
+        ProviderSettings::Process(process) => open_process(name, process, state_dir).map(drop),
+        // Those are asked themselves.
+        ProviderSettings::External(_) | ProviderSettings::Kubernetes(_) => Ok(()),
+    }
 }
 
 /// Opens a provider of pods; it asks the cluster nothing yet.
@@ -145,18 +151,11 @@ fn connect(
 
 fn open_process(
     name: &str,
-    provider: &ProviderSettings,
+    process: &config::Process,
     state_dir: &Path,
 ) -> Result<LocalProcess, StartError> {
-    match provider {
-        ProviderSettings::Process(process) => {
-            LocalProcess::open_beside(process_settings(process, state_dir))
-                .map_err(|source| StartError::Process { name: name.to_owned(), source })
-        }
-        ProviderSettings::Kubernetes(_) | ProviderSettings::External(_) => {
-            Err(StartError::NotYet { name: name.to_owned(), kind: provider.kind() })
-        }
-    }
+    LocalProcess::open_beside(process_settings(process, state_dir))
+        .map_err(|source| StartError::Process { name: name.to_owned(), source })
 }
 
 /// Holds the providers of a configuration. Only the leader makes them.
@@ -171,24 +170,29 @@ pub(super) struct Providers {
 
 impl Providers {
     /// Makes them.
-    pub(super) fn build(config: &Config) -> Result<Self, StartError> {
+    pub(super) fn build(config: &Config, means: &Means) -> Result<Self, StartError> {
         let mut providers =
             Self { all: BTreeMap::new(), processes: Vec::new(), clusters: BTreeMap::new() };
         for (name, provider) in &config.providers {
             let id = ProviderId::new(name.as_str());
-            let doing: Arc<dyn Provider> = match provider {
+            let made: Arc<dyn Provider> = match provider {
+                ProviderSettings::Process(process) => {
+                    let process = open_process(name, process, &config.daemon.state_dir)?;
+                    providers.processes.push(process.clone());
+                    Arc::new(process)
+                }
+                ProviderSettings::External(settings) => {
+                    let external = external::open(name, settings, config, means)?;
+                    external::introduce(name, &external);
+                    Arc::new(external)
+                }
                 ProviderSettings::Kubernetes(kubernetes) => {
                     let cluster = open_kubernetes(name, kubernetes, &config.http)?;
                     providers.clusters.insert(id.clone(), cluster.clone());
                     Arc::new(cluster)
                 }
-                ProviderSettings::Process(_) | ProviderSettings::External(_) => {
-                    let process = open_process(name, provider, &config.daemon.state_dir)?;
-                    providers.processes.push(process.clone());
-                    Arc::new(process)
-                }
             };
-            providers.all.insert(id, doing);
+            providers.all.insert(id, made);
         }
         Ok(providers)
     }

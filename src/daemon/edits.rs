@@ -63,7 +63,9 @@ impl Daemon {
         let again = || Some(Arc::clone(&ready.config));
         let turned_down = |error: StartError| TurnedDown { why: chain(&error), again: again() };
         let providers = match edit {
-            Edit::Adapters => Some(Providers::build(&ready.config).map_err(turned_down)?),
+            Edit::Adapters => {
+                Some(Providers::build(&ready.config, &self.means()).map_err(turned_down)?)
+            }
             Edit::Nothing | Edit::Pools | Edit::TakesRestart(_) | Edit::NotYet(_) => None,
         };
         let tried = rehearse(&ready.config, Some(&self.config), self.clock.now()).await;

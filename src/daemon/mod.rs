@@ -19,6 +19,7 @@
 mod adapters;
 mod chores;
 mod edits;
+mod external;
 mod ground;
 mod pods;
 mod reload;
@@ -42,6 +43,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
 pub use adapters::{open_forge, open_kubernetes, try_provider};
+pub use external::probe_external;
 pub use service::Service;
 pub use status::{Shown, Stage, Status};
 pub use system::{on_system, stop_on_signal};
@@ -102,6 +104,23 @@ pub enum StartError {
         #[source]
         source: providers::process::OpenError,
     },
+    /// A provider that is an executable.
+    #[error("provider `{name}` cannot be used")]
+    External {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        source: providers::external::OpenError,
+    },
+    /// A provider that could not be asked about itself.
+    #[error("provider `{name}` cannot be asked: {why}")]
+    Unasked {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// A provider of pods.
     #[error("provider `{name}` cannot be used")]
     Kubernetes {
@@ -118,16 +137,6 @@ pub enum StartError {
         pool: String,
         /// What it said.
         why: String,
-    },
-    /// A provider of a kind that is not built yet.
-    #[error(
-        "provider `{name}` is of kind `{kind}`, which this release cannot run yet; use `kind = \"process\"`"
-    )]
-    NotYet {
-        /// Which.
-        name: String,
-        /// Of which kind.
-        kind: &'static str,
     },
     /// The system's signals.
     #[error("cannot listen for signals")]
@@ -207,7 +216,8 @@ impl Daemon {
             clock: Arc::clone(&clock),
             config: Arc::clone(&config),
             controller: controller.id,
-        });
+        })
+        .hearing(external::tokens(&seal));
         doors.open(&config, &forges.0, &left);
         let server = http::serve(&config.http, &doors)?;
         let following = doors.follow(Vec::new());
@@ -229,6 +239,12 @@ impl Daemon {
             doors,
             server,
         })
+    }
+
+    /// Returns what providers need beside their configuration.
+    fn means(&self) -> external::Means {
+        let records = Arc::new(self.store.clone());
+        external::Means { records, tokens: external::tokens(&self.seal) }
     }
 
     /// Returns how the doors are called.

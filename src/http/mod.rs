@@ -6,6 +6,7 @@
 //! | `GET /readyz` | anyone | it leads, its store answers and takes saves; what is wrong with its configuration |
 //! | `POST /webhooks/{forge}` | a signature | durable in the inbox, then 202 |
 //! | `POST /runner/v1/dispatch` | a warm pod's token | a JIT config, or nothing yet, or leave |
+//! | `/runner/v1/…` | a machine's token | what it needs to become a runner, and what it tells |
 //! | `/api/v1/…` | a token, or this machine | the admin API ([`api`]) |
 //! | `GET /openapi.json` | anyone | its description |
 //! | `GET /` and its files | anyone | the page, which asks for a token where one is needed |

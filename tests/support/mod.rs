@@ -3,6 +3,7 @@
 pub(crate) mod cluster;
 pub(crate) mod cut;
 pub(crate) mod daemon;
+pub(crate) mod external;
 pub(crate) mod http;
 pub(crate) mod kubelet;
 pub(crate) mod postgres;

@@ -148,6 +148,7 @@ impl Kubernetes {
             machine: pool.machine.clone(),
             pool: std::sync::Arc::new(pool.clone()),
             avoid: Vec::new(),
+            attempt: 1,
             jit: None,
         };
         let made = pod::pod(&order, &self.yard.settings).map_err(|error| error.to_string());

@@ -1,7 +1,8 @@
 //! Every verdict on a real pod: written by a kubelet, read through the API, judged.
 
 use ostler_actors::model::{
-    Binding, Conclusion, End, Findings, JobStanding, MachinePhase, VerdictClass, WarrantKind, judge,
+    Binding, Conclusion, End, Findings, JobStanding, MachinePhase, SetupStory, VerdictClass,
+    WarrantKind, judge,
 };
 use ostler_actors::ports::{CreateError, Inventory as _, Provider as _};
 use serde_json::{Value, json};
@@ -80,8 +81,14 @@ async fn every_end_of_a_real_pod_gets_its_verdict() {
         assert_eq!(remains.exit.as_ref(), Some(&facts), "{name}");
         let end = End::Exited(facts);
         let warrant = WarrantKind::OwnEnd;
-        let findings =
-            Findings { end: Some(&end), warrant, remains: &remains, job, was_ready: true };
+        let findings = Findings {
+            end: Some(&end),
+            warrant,
+            remains: &remains,
+            job,
+            was_ready: true,
+            setup: SetupStory::Untold,
+        };
         let judged = judge(&findings);
         assert_eq!(judged.class, verdict, "{name}: {judged:?}");
     }
@@ -106,8 +113,14 @@ async fn why_a_real_pod_never_came_up_is_told() {
         let view = yard.stand(name, status).await;
         let remains = yard.provider.remains(&exact(&view), true).await;
         let (warrant, job) = (WarrantKind::NeverBegan, JobStanding::None);
-        let judged =
-            judge(&Findings { end: None, warrant, remains: &remains, job, was_ready: false });
+        let judged = judge(&Findings {
+            end: None,
+            warrant,
+            remains: &remains,
+            job,
+            was_ready: false,
+            setup: SetupStory::Untold,
+        });
         assert_eq!(judged.class, verdict, "{name}: {judged:?}");
         assert!(judged.evidence.join("\n").contains(word), "{name}: {judged:?}");
     }
@@ -129,8 +142,14 @@ async fn a_pod_that_somebody_else_deleted_says_so() {
     {
         let end = End::Gone { deleted_externally };
         let (warrant, job) = (WarrantKind::OwnEnd, JobStanding::Running);
-        let findings =
-            Findings { end: Some(&end), warrant, remains: &remains, job, was_ready: true };
+        let findings = Findings {
+            end: Some(&end),
+            warrant,
+            remains: &remains,
+            job,
+            was_ready: true,
+            setup: SetupStory::Untold,
+        };
         assert_eq!(judge(&findings).class, verdict);
     }
 }
@@ -179,7 +198,13 @@ async fn a_full_quota_is_told_as_such() {
     let end = End::NotCreated { why };
     let remains = yard.provider.remains(&super::yard::by_name("one-more"), false).await;
     let (warrant, job) = (WarrantKind::OwnEnd, JobStanding::None);
-    let judged =
-        judge(&Findings { end: Some(&end), warrant, remains: &remains, job, was_ready: false });
+    let judged = judge(&Findings {
+        end: Some(&end),
+        warrant,
+        remains: &remains,
+        job,
+        was_ready: false,
+        setup: SetupStory::Untold,
+    });
     assert_eq!(judged.class, VerdictClass::Unschedulable, "no room is no failure: {judged:?}");
 }

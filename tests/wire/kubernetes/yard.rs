@@ -101,6 +101,7 @@ pub(super) fn order(name: &str, binding: Binding) -> CreateOrder {
         machine,
         pool: Arc::new(pool),
         avoid: vec![],
+        attempt: 1,
         jit: (binding == Binding::Early).then(|| Jit::new("as it came")),
     }
 }

@@ -41,6 +41,7 @@ fn order(binding: Binding, extra: Value) -> CreateOrder {
         machine,
         pool: Arc::new(pool),
         avoid: vec![],
+        attempt: 1,
         jit: None,
     }
 }
