@@ -6,12 +6,11 @@
 
 #![expect(missing_docs, clippy::unwrap_used, reason = "a program of its own that stops at the first surprise")]
 
+#[path = "../support"]
 mod support {
     #![expect(dead_code, reason = "the tests use the rest")]
 
-    #[path = "../../support/cluster.rs"]
     pub(crate) mod cluster;
-    #[path = "../../support/kubelet.rs"]
     pub(crate) mod kubelet;
 }
 
