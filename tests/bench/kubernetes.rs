@@ -4,7 +4,7 @@
 //! both in one run, their ratio, our processor time and memory, and what a watch over many pods
 //! costs. `OSTLER_PODS=2000` lives, `OSTLER_VIEWS=10000` pods under the watch.
 
-#![expect(missing_docs, clippy::unwrap_used, reason = "a program of its own that stops at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a program of its own that stops at the first surprise")]
 
 #[path = "../support"]
 mod support {
@@ -16,7 +16,7 @@ mod support {
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
@@ -31,6 +31,7 @@ use ostler_actors::ports::{
     CreateOrder, Grace, Inventory as _, MachineRef, MachineSink, Provider as _,
 };
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use support::cluster::{Cluster, Place};
 
@@ -46,7 +47,7 @@ async fn main() {
     // The first lives of both warm caches and connections up.
     bare(&place, "w0", 50).await;
     ours(&place, &provider, "w1", 50).await;
-    let theirs = measure("bare client", pods, bare(&place, "b", pods)).await;
+    let theirs = Box::pin(measure("bare client", pods, bare(&place, "b", pods))).await;
     let rate = measure("provider", pods, ours(&place, &provider, "o", pods)).await;
     println!("kubernetes: provider/bare = {:.0} %", 100.0 * rate / theirs);
     views(&cluster.place().await, number("OSTLER_VIEWS", 10_000)).await;
@@ -59,7 +60,7 @@ async fn measure(what: &str, pods: usize, lives: impl Future<Output = ()>) -> f6
     let rate = per_second(pods, took);
     println!(
         "kubernetes: {what}: {pods} pods in {took:.1?}, {rate:.0} lives/s, {:.1} s of processor time, {} MiB resident",
-        (self::cpu() - cpu).as_secs_f64(),
+        self::cpu().saturating_sub(cpu).as_secs_f64(),
         resident() >> 10,
     );
     rate
@@ -149,7 +150,7 @@ async fn views(place: &Arc<Place>, pods: usize) {
     println!(
         "kubernetes: {pods} pods seen in {:.1?}, {:.1} s of processor time, {} MiB more resident",
         began.elapsed(),
-        (self::cpu() - cpu).as_secs_f64(),
+        self::cpu().saturating_sub(cpu).as_secs_f64(),
         resident().saturating_sub(before) >> 10,
     );
     drop(watching);

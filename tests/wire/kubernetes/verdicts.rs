@@ -87,6 +87,7 @@ async fn every_end_of_a_real_pod_gets_its_verdict() {
             remains: &remains,
             job,
             was_ready: true,
+            dismissed: None,
             setup: SetupStory::Untold,
         };
         let judged = judge(&findings);
@@ -119,6 +120,7 @@ async fn why_a_real_pod_never_came_up_is_told() {
             remains: &remains,
             job,
             was_ready: false,
+            dismissed: None,
             setup: SetupStory::Untold,
         });
         assert_eq!(judged.class, verdict, "{name}: {judged:?}");
@@ -148,6 +150,7 @@ async fn a_pod_that_somebody_else_deleted_says_so() {
             remains: &remains,
             job,
             was_ready: true,
+            dismissed: None,
             setup: SetupStory::Untold,
         };
         assert_eq!(judge(&findings).class, verdict);
@@ -204,6 +207,7 @@ async fn a_full_quota_is_told_as_such() {
         remains: &remains,
         job,
         was_ready: false,
+        dismissed: None,
         setup: SetupStory::Untold,
     });
     assert_eq!(judged.class, VerdictClass::Unschedulable, "no room is no failure: {judged:?}");
