@@ -405,8 +405,15 @@ fn what_else_a_provider_tells_is_evidence() {
     let (end, job) = (End::Exited(ExitFacts::default()), JobStanding::None);
     let warrant = WarrantKind::OwnEnd;
     let setup = SetupStory::Untold;
-    let findings =
-        Findings { end: Some(&end), warrant, remains: &remains, job, was_ready: true, setup };
+    let findings = Findings {
+        end: Some(&end),
+        warrant,
+        remains: &remains,
+        job,
+        was_ready: true,
+        dismissed: None,
+        setup,
+    };
     assert!(judge(&findings).evidence.ends_with(&notes));
 }
 
