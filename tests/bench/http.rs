@@ -71,7 +71,7 @@ async fn churn(show: &std::sync::mpsc::Sender<Arc<Registry>>, stop: &AtomicBool)
     while world.registry().map_or(0, |registry| registry.len()) < ALL {
         world.run_for(Duration::from_millis(1)).await;
     }
-    world.run_for(Duration::from_secs(60)).await;
+    world.run_for(Duration::from_mins(1)).await;
     show.send(Arc::clone(world.registry().expect("it lives"))).expect("somebody looks");
     let (began, from) = (Instant::now(), world.now());
     while !stop.load(Ordering::Relaxed) {
@@ -207,12 +207,12 @@ async fn stream(store: &SqlStore, address: SocketAddr) {
         lagged += missed;
     }
     let took = saved.elapsed();
-    let least = events.iter().min().copied().unwrap_or_default();
+    let fewest = events.iter().min().copied().unwrap_or_default();
     println!(
-        "  {READERS} followers, one stalled: {EVENTS} events, the others heard at least {least} each, \
+        "  {READERS} followers, one stalled: {EVENTS} events, the others heard at least {fewest} each, \
          were told of lag {lagged} times, and had the last one {took:.2?} after it was saved"
     );
-    assert_eq!(least, EVENTS as usize, "a follower missed something");
+    assert_eq!(fewest, EVENTS as usize, "a follower missed something");
     drop(stalled);
 }
 
@@ -221,7 +221,7 @@ async fn follow(mut stream: tokio::net::TcpStream, until: String) -> (usize, usi
     let (mut buffer, mut text) = (vec![0; 64 << 10], String::new());
     let (mut events, mut lagged, mut over) = (0, 0, false);
     while !over {
-        let size = tokio::time::timeout(Duration::from_secs(60), stream.read(&mut buffer)).await;
+        let size = tokio::time::timeout(Duration::from_mins(1), stream.read(&mut buffer)).await;
         let size = size.expect("in time").expect("bytes");
         assert!(size > 0, "the server hung up");
         text.push_str(&String::from_utf8_lossy(&buffer[..size]));
