@@ -20,7 +20,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench toolchain data tools fmt lint doc deny machete unit postgres browser schema
+.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench toolchain data tools fmt lint doc deny machete unit postgres kube browser schema
 
 SEEDS ?= 2000
 JOBS ?= 20
@@ -35,6 +35,7 @@ SCHEMATHESIS_VERSION := 4.32.5
 
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/tools
 DATA := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/data
+KUBE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/kube-test
 OUT := $(or $(CARGO_TARGET_DIR),target)
 # A submitted lock file must already be right; at the desk cargo may still correct it.
 LOCKED := $(if $(CI),--locked)
@@ -155,7 +156,7 @@ machete: tools
 	$(call build,cargo-machete,$(MACHETE_VERSION))
 	$(TOOLS)/bin/cargo-machete --skip-target-dir
 
-unit: tools data postgres browser
+unit: tools data postgres kube browser
 	$(call say,tests$(if $(NEXTEST),, (cargo-nextest is not installed; cargo test steps in)))
 	@mkdir -p $(OUT)
 	cargo test $(LOCKED) --workspace --doc 2>&1 | tee $(OUT)/tests.log
@@ -169,6 +170,18 @@ postgres:
 		{ apt-get install -y postgresql || { apt-get update && apt-get install -y postgresql; }; } >/dev/null 2>&1 || true; }
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		echo 'SKIPPED: tests on PostgreSQL; its programs are missing and apt-get install postgresql fails'
+
+# Pods are tested on a real API server and etcd, built once from Debian's sources into the cache (four
+# to nine minutes, 80 MB kept). Where they cannot be built, those tests say so and are skipped.
+kube:
+	@[ -x "$(KUBE)/bin/kube-apiserver" ] && [ -x "$(KUBE)/bin/etcd" ] || { \
+		for it in curl openssl python3; do command -v $$it >/dev/null || apt-get install -y $$it >/dev/null 2>&1 || true; done; \
+		echo 'building an API server for the tests of pods into $(KUBE), once'; \
+		mkdir -p $(KUBE); \
+		apt-get --print-uris download etcd-server >/dev/null 2>&1 || apt-get update >/dev/null 2>&1 || true; \
+		tests/support/kube/build.sh $(KUBE) >$(KUBE)/build.log 2>&1 || tail -n 5 $(KUBE)/build.log || true; }
+	@[ -x "$(KUBE)/bin/kube-apiserver" ] && [ -x "$(KUBE)/bin/etcd" ] || \
+		echo 'SKIPPED: tests on a cluster; its API server could not be built (needs apt, curl, openssl and python3)'
 
 # The page is tested in a real Chromium, and `top` in a terminal that tmux plays. Where they are missing
 # and cannot be had, those tests say so and are skipped.

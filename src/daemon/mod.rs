@@ -22,6 +22,7 @@ mod counted;
 mod edits;
 mod external;
 mod ground;
+mod pods;
 mod reload;
 mod service;
 mod standby;
@@ -42,7 +43,7 @@ use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
-pub use adapters::{open_forge, try_provider};
+pub use adapters::{open_forge, open_kubernetes, try_provider};
 pub use external::probe_external;
 pub use service::Service;
 pub use status::{Shown, Stage, Status};
@@ -123,15 +124,22 @@ pub enum StartError {
         /// Why.
         why: String,
     },
-    /// A provider of a kind that is not built yet.
-    #[error(
-        "provider `{name}` is of kind `{kind}`, which this release cannot run yet; use `kind = \"process\"`"
-    )]
-    NotYet {
+    /// A provider of pods.
+    #[error("provider `{name}` cannot be used")]
+    Kubernetes {
         /// Which.
         name: String,
-        /// Of which kind.
-        kind: &'static str,
+        /// Why.
+        #[source]
+        source: providers::kubernetes::OpenError,
+    },
+    /// The cluster would not take the pods of a pool.
+    #[error("the cluster refuses the pods of pool `{pool}`: {why}")]
+    Pod {
+        /// Which pool.
+        pool: String,
+        /// What it said.
+        why: String,
     },
     /// The system's signals.
     #[error("cannot listen for signals")]

@@ -14,7 +14,7 @@ use ostler_actors::registry::Registry;
 use super::api::Hub;
 use super::follow::Forgotten;
 use super::gate::Gate;
-use super::runner::Boot;
+use super::runner::{Boot, Reviewers};
 use crate::config::Config;
 use crate::daemon::Status;
 use crate::github::GitHub;
@@ -36,6 +36,7 @@ pub struct Doors {
     pub(super) registry: Arc<Registry>,
     pub(super) status: Arc<Status>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) reviewers: Reviewers,
     /// The configuration in force.
     pub(super) config: Arc<ArcSwap<Config>>,
     /// The forges of that configuration.
@@ -117,6 +118,7 @@ impl Doors {
             metrics,
             controller,
             started_at,
+            reviewers: Reviewers::default(),
             hooks: Arc::default(),
             tokens: None,
             boots: Arc::default(),
@@ -166,6 +168,11 @@ impl Doors {
         self.boots.store(Arc::new(boots));
         self.config.store(Arc::clone(config));
         self.forges.store(Arc::new(forges.clone()));
+    }
+
+    /// Returns who can tell whose a machine's token is.
+    pub fn reviewers(&self) -> &Reviewers {
+        &self.reviewers
     }
 
     /// Takes no deliveries any more: the sender keeps them and is asked later.

@@ -5,6 +5,7 @@
 //! | `GET /healthz` | anyone | the process lives |
 //! | `GET /readyz` | anyone | it leads, its store answers and takes saves; what is wrong with its configuration |
 //! | `POST /webhooks/{forge}` | a signature | durable in the inbox, then 202 |
+//! | `POST /runner/v1/dispatch` | a warm pod's token | a JIT config, or nothing yet, or leave |
 //! | `/runner/v1/…` | a machine's token | what it needs to become a runner, and what it tells |
 //! | `/api/v1/…` | a token, or this machine | the admin API ([`api`]) |
 //! | `GET /metrics` | this machine, or a token | figures for Prometheus |

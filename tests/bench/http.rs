@@ -181,7 +181,7 @@ async fn stream(store: &SqlStore, address: SocketAddr) {
     let request = format!("GET /api/v1/events HTTP/1.1\r\nHost: {address}\r\n\r\n");
     let mut stalled = tokio::net::TcpStream::connect(address).await.expect("it listens");
     stalled.write_all(request.as_bytes()).await.expect("a request");
-    let lease = store.take_lease(Duration::from_mins(5)).await.expect("a lease");
+    let tenure = store.take_lease(Duration::from_mins(5)).await.expect("a lease");
     let before = store.last_event().await.expect("a place");
     let last = before + i64::from(EVENTS);
     let mut readers = Vec::new();
@@ -193,7 +193,7 @@ async fn stream(store: &SqlStore, address: SocketAddr) {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mut row = instance("followed");
     for place in 0..EVENTS {
-        let mut save = saved(&row, lease.epoch());
+        let mut save = saved(&row, tenure.epoch());
         save.events = vec![event(&Subject::Instance(row.id.clone()), place, 1)];
         store.save(save).await.expect("a save");
         row.version = row.version.next();

@@ -12,6 +12,7 @@ mod import;
 mod metrics;
 mod notify;
 mod openapi;
+mod pods;
 mod reload;
 mod secrets;
 mod service;

@@ -17,7 +17,7 @@ const PATH: &str = "/services/canary-hook-77aa11";
 fn receiver() -> (String, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    let (tell, heard) = channel();
+    let (tell, messages) = channel();
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let mut stream = BufReader::new(stream);
@@ -43,12 +43,12 @@ fn receiver() -> (String, Receiver<(String, Value)>) {
             }
         }
     });
-    (format!("http://{address}{PATH}"), heard)
+    (format!("http://{address}{PATH}"), messages)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_odd_end_and_a_job_that_waits_are_told_once_and_the_address_is_no_ones_business() {
-    let (url, heard) = receiver();
+    let (url, messages) = receiver();
     let mut stage = Stage::on_sqlite("");
     stage.write("notify.url", &url);
     let notify = "[notify]\nurl = { file = \"notify.url\" }\nqueue_after = \"1s\"\n\
@@ -62,7 +62,7 @@ async fn an_odd_end_and_a_job_that_waits_are_told_once_and_the_address_is_no_one
     };
     until("the death is told", PATIENCE, async || {
         daemon.must_live();
-        told.extend(heard.try_iter());
+        told.extend(messages.try_iter());
         has(&told, "death") == 1
     })
     .await;
@@ -78,12 +78,12 @@ async fn an_odd_end_and_a_job_that_waits_are_told_once_and_the_address_is_no_one
     stage.until_at_work(&[long]).await;
     stage.queue(Deed::Succeed, 50);
     until("the wait is told", PATIENCE, async || {
-        told.extend(heard.try_iter());
+        told.extend(messages.try_iter());
         has(&told, "queue") >= 1
     })
     .await;
     stage.until_all_jobs_are_over(&mut daemon).await;
-    told.extend(heard.try_iter());
+    told.extend(messages.try_iter());
     assert_eq!(has(&told, "death"), 1, "normal ends are nobody's business: {told:?}");
     assert!(has(&told, "queue") <= 2, "told while it holds, not at each look: {told:?}");
     stage.check_logs(&[PATH, "canary-hook"]);

@@ -1,6 +1,6 @@
 //! Schemathesis reads our description and tries to find an answer that it does not describe.
 //!
-//! It is a program of its own (on `PyPI`), which `make schema` installs into the cache and names in
+//! It is a program of its own (from `PyPI`), which `make schema` installs into the cache and names in
 //! `OSTLER_SCHEMATHESIS`.
 
 use std::process::Command;
