@@ -19,7 +19,7 @@ use crate::instance::ToInstance;
 use crate::mail::Inlet;
 use crate::model::{
     Event, HolderId, HostName, Instance, InstanceId, Job, JobFact, JobId, MachineName, PoolId,
-    ProviderId, State, Timestamp,
+    ProviderId, Reason, State, Timestamp,
 };
 
 /// How many events a slow reader may lag behind before it is told that it missed some.
@@ -33,6 +33,7 @@ pub struct Registry {
     jobs: DashMap<JobId, Arc<Job>>,
     feed: broadcast::Sender<Arc<Event>>,
     violations: AtomicU64,
+    asks: DashMap<(Reason, &'static str), u64>,
 }
 
 struct Slot {
@@ -85,6 +86,7 @@ impl Default for Registry {
             jobs: DashMap::new(),
             feed: broadcast::channel(FEED).0,
             violations: AtomicU64::new(0),
+            asks: DashMap::new(),
         }
     }
 }
@@ -257,6 +259,16 @@ impl Registry {
     /// Follows the feed from now on; a reader that lags is told.
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
         self.feed.subscribe()
+    }
+
+    /// Counts what came of a question of the reaper's.
+    pub(crate) fn count_ask(&self, reason: Reason, answer: &'static str) {
+        *self.asks.entry((reason, answer)).or_default() += 1;
+    }
+
+    /// Returns what came of the reaper's questions since the start.
+    pub fn asks(&self) -> BTreeMap<(Reason, &'static str), u64> {
+        self.asks.iter().map(|asked| (*asked.key(), *asked.value())).collect()
     }
 
     /// Counts a broken invariant.

@@ -54,19 +54,26 @@ impl Stage {
     pub(crate) fn on_sqlite(pools: &str) -> Self {
         let folder = folder();
         let store = format!("sqlite://{}/ostler.db", folder.path().display());
-        Self::build(folder, store, pools)
+        Self::build(folder, store, pools, None)
+    }
+
+    /// Builds a stage with a GitHub that limits calls and says so.
+    pub(crate) fn limited(pools: &str, calls: u32) -> Self {
+        let folder = folder();
+        let store = format!("sqlite://{}/ostler.db", folder.path().display());
+        Self::build(folder, store, pools, Some(calls))
     }
 
     /// Builds a stage on a database of a server.
     pub(crate) fn on(store: String, pools: &str) -> Self {
-        Self::build(folder(), store, pools)
+        Self::build(folder(), store, pools, None)
     }
 
-    fn build(folder: TempDir, store: String, pools: &str) -> Self {
+    fn build(folder: TempDir, store: String, pools: &str, rate_limit: Option<u32>) -> Self {
         let most = pools.lines().find_map(|line| line.strip_prefix("max = ")?.parse::<u32>().ok());
         let crowded = most.is_some_and(|most| most >= CROWD);
         let lease = if crowded { CROWDED_LEASE } else { LEASE };
-        let options = Options { lease, rate_limit: None, ..Options::default() };
+        let options = Options { lease, rate_limit, ..Options::default() };
         let github = SimGitHub::start(options).expect("a simulated GitHub");
         let owner = SimHookOwner::Scope(Scope::Organization("acme".into()));
         let hook = github.add_hook(owner, "http://127.0.0.1:9/nowhere", SECRET);
