@@ -102,7 +102,9 @@ impl Recorder {
             observe(&self.metrics.create, &row.pool, called, seen);
             known.created = true;
         }
-        if let (false, Some(seen), Some(ready)) = (known.ready, row.seen_at, row.ready_at) {
+        // One that is given work before anybody saw it wait was ready then.
+        let ready = row.ready_at.or_else(|| (to == State::Busy).then_some(at));
+        if let (false, Some(seen), Some(ready)) = (known.ready, row.seen_at, ready) {
             observe(&self.metrics.boot, &row.pool, seen, ready);
             observe(&self.metrics.ready, &row.pool, row.created_at, ready);
             known.ready = true;
