@@ -5,7 +5,9 @@
 #   make sim SEEDS=2000    the simulation alone, over so many seeds (FROM=S starts elsewhere)
 #   make sim SEED=4711     one seed again, step by step
 #   make fuzz              mutated webhooks against signature and parser (FUZZ_SECONDS=60, FUZZ_SEED=N)
-#   make bench             figures: speed and memory
+#   make bench             figures: speed, memory and growth, as text and as target/bench/report.json
+#   make faults            the daemon under faults; MINUTES=10 of kill -9, FAULTS=disk,clock for a few
+#   make soak MINUTES=30   steady churn: memory, files, threads must stay flat
 #   make demo              the daemon at work: real processes, a simulated GitHub (JOBS=50 for more)
 #   make dist              the binary as it is handed out: target/dist/ostler
 #   make toolchain         fetches a current stable compiler; nothing else here downloads one
@@ -19,7 +21,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo dist sim fuzz bench toolchain data tools fmt lint doc deny machete unit postgres
+.PHONY: check test demo dist sim fuzz bench faults soak toolchain data tools fmt lint doc deny machete unit postgres
 
 SEEDS ?= 2000
 JOBS ?= 20
@@ -75,8 +77,19 @@ sim:
 fuzz:
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(if $(FUZZ_SEED),FUZZ_SEED=$(FUZZ_SEED)) cargo test $(LOCKED) --test main -- --ignored --exact --nocapture wire::github_fuzz::fuzz
 
-bench:
-	cargo bench $(LOCKED) --workspace --bench '*'
+# BENCH=fleet measures one of them; the report holds what was measured last of each.
+BENCH ?= decide scale store fleet
+bench: postgres
+	for bench in $(BENCH); do cargo bench $(LOCKED) --bench $$bench; done
+	cargo bench $(LOCKED) --bench report
+
+# The fault campaign wants root (a tmpfs, a memory cgroup) and libfaketime; what it cannot do it names.
+faults: postgres
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || apt-get install -y faketime >/dev/null 2>&1 || true
+	MINUTES=$(or $(MINUTES),10) cargo bench $(LOCKED) --bench faults
+
+soak:
+	MINUTES=$(or $(MINUTES),30) cargo bench $(LOCKED) --bench faults -- soak
 
 toolchain:
 	rustup toolchain install stable --profile minimal --component clippy,rustfmt

@@ -108,6 +108,10 @@ fn open_process(
     }
 }
 
+/// Providers lent by whoever runs the daemon in this process: they stand in for those configured
+/// under the same names.
+pub(super) type Lent = BTreeMap<ProviderId, Arc<dyn Provider>>;
+
 /// Holds the providers of a configuration. Only the leader makes them.
 pub(super) struct Providers {
     /// All of them.
@@ -118,9 +122,12 @@ pub(super) struct Providers {
 
 impl Providers {
     /// Makes them.
-    pub(super) fn build(config: &Config) -> Result<Self, StartError> {
-        let mut providers = Self { all: BTreeMap::new(), processes: Vec::new() };
+    pub(super) fn build(config: &Config, lent: &Lent) -> Result<Self, StartError> {
+        let mut providers = Self { all: lent.clone(), processes: Vec::new() };
         for (name, provider) in &config.providers {
+            if lent.contains_key(name.as_str()) {
+                continue;
+            }
             let process = open_process(name, provider, &config.daemon.state_dir)?;
             providers.processes.push(process.clone());
             providers.all.insert(ProviderId::new(name.as_str()), Arc::new(process));

@@ -30,7 +30,9 @@ impl Daemon {
     pub(super) async fn take_news_leading(&mut self, news: News) -> Option<Providers> {
         let judged = self.judge(news).await.and_then(|(ready, edit)| {
             let providers = match edit {
-                Edit::Adapters => Some(Providers::build(&ready.config).map_err(|it| chain(&it))?),
+                Edit::Adapters => {
+                    Some(Providers::build(&ready.config, &self.lent).map_err(|it| chain(&it))?)
+                }
                 Edit::Nothing | Edit::Pools | Edit::Refused(_) => None,
             };
             Ok((ready, providers))

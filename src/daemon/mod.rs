@@ -34,8 +34,8 @@ use std::time::Duration;
 
 use ostler_actors::fleet::{FleetEnd, ToFleet};
 use ostler_actors::mail::Office;
-use ostler_actors::model::{ForgeId, Scope};
-use ostler_actors::ports::{Chance, Clock, Records as _};
+use ostler_actors::model::{ForgeId, ProviderId, Scope};
+use ostler_actors::ports::{Chance, Clock, Provider, Records as _};
 use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
@@ -50,7 +50,7 @@ use crate::config::{Config, Loaded, Synchronous};
 use crate::http::{self, Doors};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::{github, providers, store};
-use adapters::Forges;
+use adapters::{Forges, Lent};
 use edits::chain;
 use ground::{SystemChance, SystemClock};
 use tenure::{Over, Tenure};
@@ -150,6 +150,8 @@ pub struct Daemon {
     config: Arc<Config>,
     /// The forges of that configuration.
     forges: Forges,
+    /// Providers that stand in for configured ones.
+    lent: Lent,
     /// Where runners may be left of pools that are configured no more.
     left: Vec<(ForgeId, Scope)>,
     /// Whether nothing but the start was tried yet: then what fails ends the daemon.
@@ -208,6 +210,7 @@ impl Daemon {
         Ok(Self {
             config,
             forges,
+            lent: Lent::new(),
             left,
             starting: true,
             store,
@@ -221,6 +224,12 @@ impl Daemon {
             doors,
             server,
         })
+    }
+
+    /// Lets a provider stand in for the configured one of its name: benchmarks run the whole daemon
+    /// with more machines than one computer can carry.
+    pub fn lend(&mut self, name: ProviderId, provider: Arc<dyn Provider>) {
+        self.lent.insert(name, provider);
     }
 
     /// Returns where the doors are.

@@ -42,6 +42,10 @@ pub(crate) struct Stage {
     starts: AtomicU32,
     /// Whether leftovers are the test's business.
     left: bool,
+    /// How long jobs and machines may take.
+    pub(crate) patience: Duration,
+    /// What the daemons find in their environment.
+    pub(crate) environment: Vec<(String, String)>,
 }
 
 impl Stage {
@@ -57,12 +61,32 @@ impl Stage {
         Self::build(folder(), store, pools)
     }
 
+    /// Builds a stage whose runners may be silent for longer.
+    pub(crate) fn with_lease(store: Option<String>, pools: &str, lease: Duration) -> Self {
+        let folder = folder();
+        let own = format!("sqlite://{}/ostler.db", folder.path().display());
+        Self::build_with(folder, store.unwrap_or(own), pools, lease)
+    }
+
     fn build(folder: TempDir, store: String, pools: &str) -> Self {
-        let options = Options { lease: LEASE, rate_limit: None, ..Options::default() };
+        Self::build_with(folder, store, pools, LEASE)
+    }
+
+    fn build_with(folder: TempDir, store: String, pools: &str, lease: Duration) -> Self {
+        let options = Options { lease, rate_limit: None, ..Options::default() };
         let github = SimGitHub::start(options).expect("a simulated GitHub");
         let owner = SimHookOwner::Scope(Scope::Organization("acme".into()));
         let hook = github.add_hook(owner, "http://127.0.0.1:9/nowhere", SECRET);
-        let stage = Self { folder, github, hook, store, starts: AtomicU32::new(0), left: false };
+        let stage = Self {
+            folder,
+            github,
+            hook,
+            store,
+            starts: AtomicU32::new(0),
+            left: false,
+            patience: PATIENCE,
+            environment: Vec::new(),
+        };
         stage.write("token", &stage.github.token());
         stage.write("hook.secret", SECRET);
         stage.write("seal.key", &"5a".repeat(32));
@@ -155,7 +179,8 @@ start_permits_per_host = 64
     /// Starts a daemon and does not wait for anything.
     pub(crate) fn spawn(&self) -> Daemon {
         let number = self.starts.fetch_add(1, Ordering::Relaxed) + 1;
-        Daemon::spawn(&self.path("ostler.toml"), &self.path(&format!("log-{number:04}")))
+        let (config, log) = (self.path("ostler.toml"), self.path(&format!("log-{number:04}")));
+        Daemon::spawn(&config, &log, &self.environment)
     }
 
     /// Starts a daemon, waits until it leads, and lets GitHub tell it of jobs.
@@ -196,6 +221,21 @@ start_permits_per_host = 64
         self.github.queue(&place, wish)
     }
 
+    /// Queues a job with labels that no pool has.
+    pub(crate) fn queue_elsewhere(&self) -> u64 {
+        let labels = Labels::from_iter(["of-another-fleet"]);
+        let wish = JobWish { name: "elsewhere".into(), labels, script: serde_json::Value::Null };
+        let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
+        self.github.queue(&place, wish)
+    }
+
+    /// Ends the jobs that no pool can serve: somebody else did them.
+    pub(crate) fn finish_elsewhere(&self) {
+        for job in self.github.jobs().iter().filter(|job| job.wish.name == "elsewhere") {
+            self.github.finish(job.id, "success");
+        }
+    }
+
     /// Returns a job.
     pub(crate) fn job(&self, id: u64) -> SimJob {
         self.github.jobs().into_iter().find(|job| job.id == id).expect("a job we queued")
@@ -204,13 +244,13 @@ start_permits_per_host = 64
     /// Waits until jobs run.
     pub(crate) async fn until_at_work(&self, jobs: &[u64]) {
         let runs = |id: &u64| self.job(*id).stage == SimStage::InProgress;
-        until("jobs run", PATIENCE, async || jobs.iter().all(runs)).await;
+        until("jobs run", self.patience, async || jobs.iter().all(runs)).await;
     }
 
     /// Waits until all jobs are over.
     pub(crate) async fn until_all_jobs_are_over(&self, daemon: &mut Daemon) {
         let is_over = |job: &SimJob| matches!(job.stage, SimStage::Completed(_));
-        until("all jobs are over", PATIENCE, async || {
+        until("all jobs are over", self.patience, async || {
             daemon.must_live();
             self.github.jobs().iter().all(is_over)
         })
@@ -220,6 +260,10 @@ start_permits_per_host = 64
     /// Fails unless every job ran once and ended as its script says.
     pub(crate) fn check_jobs(&self) {
         for job in self.github.jobs() {
+            if job.wish.name == "elsewhere" {
+                assert_eq!(job.starts, 0, "{job:?}");
+                continue;
+            }
             assert_eq!(job.starts, 1, "{job:?}");
             // Whoever dies with its runner fails; only a machine touched by us fails the others.
             let expected = if job.wish.name == "Succeed" { "success" } else { "failure" };
@@ -238,7 +282,7 @@ start_permits_per_host = 64
         self.configure(pools);
         daemon.signal(Signal::HUP);
         let records = self.records().await;
-        until("everyone is gone", PATIENCE, async || {
+        until("everyone is gone", self.patience, async || {
             daemon.must_live();
             records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
@@ -247,7 +291,7 @@ start_permits_per_host = 64
         // queued here: such a one is asked about after an hour, and without `http.public_url` no
         // sweep finds the hook. Whatever was heard to run must be known to be over.
         let unheard = |job: &Job| job.fact == JobFact::Queued && job.execution.is_none();
-        until("GitHub's last word is heard", PATIENCE, async || {
+        until("GitHub's last word is heard", self.patience, async || {
             records.open_jobs().await.is_ok_and(|jobs| jobs.iter().all(unheard))
         })
         .await;

@@ -40,12 +40,13 @@ impl Ready {
 
 impl Daemon {
     /// Starts a daemon whose log goes to a file.
-    pub(crate) fn spawn(config: &Path, log: &Path) -> Self {
+    pub(crate) fn spawn(config: &Path, log: &Path, environment: &[(String, String)]) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_ostler"))
             .arg("run")
             .arg("--config")
             .arg(config)
             .args(["--log", "warn,ostler=debug,ostler_actors=debug,octocrab=off"])
+            .envs(environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(log).expect("our folder"))
@@ -98,6 +99,11 @@ impl Daemon {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process");
         kill_process(pid, signal).expect("our child takes signals");
+    }
+
+    /// Returns its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Kills it without warning.
