@@ -4,7 +4,7 @@
 #   make test              that, then every test and a short simulation; ends with the counts
 #   make sim SEEDS=2000    the simulation alone, over so many seeds (FROM=S starts elsewhere)
 #   make sim SEED=4711     one seed again, step by step
-#   make fuzz              mutated webhooks against signature and parser (FUZZ_SECONDS=60, FUZZ_SEED=N)
+#   make fuzz              unheard-of webhooks against signature and parser (FUZZ_SECONDS=60, FUZZ_SEED=N)
 #   make bench             figures: speed, memory and growth, as text and as target/bench/report.json
 #   make faults            the daemon under faults; MINUTES=10 of kill -9, FAULTS=disk,clock for a few
 #   make soak MINUTES=30   steady churn: memory, files, threads must stay flat
@@ -21,7 +21,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo dist sim fuzz bench faults soak toolchain data tools fmt lint doc deny machete unit postgres
+.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench faults soak toolchain data tools fmt lint doc deny machete unit postgres
 
 SEEDS ?= 2000
 JOBS ?= 20
@@ -29,6 +29,7 @@ FUZZ_SECONDS ?= 60
 TEST_SEEDS := 300
 DENY_VERSION := 0.20.2
 MACHETE_VERSION := 0.9.2
+FUZZ_VERSION := 0.13.2
 OPENAPI_VERSION := 23.0.2
 EXAMPLES_VERSION := 7.6.1
 
@@ -46,6 +47,7 @@ export RUSTUP_AUTO_INSTALL := 0
 NEXTEST = $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
 RUN_TESTS = $(if $(NEXTEST),cargo nextest run,cargo test --tests) --workspace $(LOCKED)
 
+comma := ,
 say = @printf '\n== %s\n' '$(1)'
 build = @$(TOOLS)/bin/$(1) --version 2>/dev/null | grep -qwF '$(2)' || { \
 	echo 'building $(1) $(2) into $(TOOLS), once'; \
@@ -73,8 +75,20 @@ dist:
 sim:
 	cargo run $(LOCKED) --release --quiet -- sim $(if $(SEED),--replay $(SEED),--seeds $(SEEDS) $(if $(FROM),--from $(FROM)))
 
-# Needs no nightly compiler: mutation from a small corpus (tests/wire/corpus), without coverage.
-fuzz:
+# Guided by coverage where a nightly compiler is at hand (tests/fuzz, libFuzzer), else mutated from the
+# same small corpus without such guidance; either says which it is. What it grows is kept under target.
+fuzz: tools
+	@if rustup toolchain list 2>/dev/null | grep -q ^nightly; then $(MAKE) --no-print-directory fuzz-guided; else $(MAKE) --no-print-directory fuzz-mutated; fi
+
+fuzz-guided:
+	$(call say,fuzzing webhooks$(comma) guided by coverage (cargo-fuzz $(FUZZ_VERSION) with the nightly compiler))
+	$(call build,cargo-fuzz,$(FUZZ_VERSION))
+	@mkdir -p $(OUT)/fuzz/corpus && cp Cargo.lock tests/fuzz/Cargo.lock
+	PATH="$(TOOLS)/bin:$$PATH" cargo +nightly fuzz run --fuzz-dir tests/fuzz --target-dir $(abspath $(OUT))/fuzz --sanitizer none webhook \
+	  $(abspath $(OUT))/fuzz/corpus tests/fuzz/corpus -- -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -timeout=10 -print_final_stats=1 $(if $(FUZZ_SEED),-seed=$(FUZZ_SEED))
+
+fuzz-mutated:
+	$(call say,fuzzing webhooks by mutation alone: there is no nightly compiler to guide it by coverage)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(if $(FUZZ_SEED),FUZZ_SEED=$(FUZZ_SEED)) cargo test $(LOCKED) --test main -- --ignored --exact --nocapture wire::github_fuzz::fuzz
 
 # BENCH=fleet measures one of them; the report holds what was measured last of each.

@@ -31,6 +31,7 @@ pub struct Registry {
     pools: DashMap<PoolId, Arc<PoolView>>,
     foreign: DashMap<ProviderId, BTreeMap<MachineName, Foreign>>,
     feed: broadcast::Sender<Arc<Event>>,
+    told: AtomicU64,
     violations: AtomicU64,
 }
 
@@ -82,6 +83,7 @@ impl Default for Registry {
             pools: DashMap::new(),
             foreign: DashMap::new(),
             feed: broadcast::channel(FEED).0,
+            told: AtomicU64::new(0),
             violations: AtomicU64::new(0),
         }
     }
@@ -190,10 +192,16 @@ impl Registry {
 
     /// Tells everyone who follows the feed.
     pub(crate) fn announce(&self, event: &Event) {
+        self.told.fetch_add(1, Ordering::Relaxed);
         if self.feed.receiver_count() > 0 {
             // The last reader may just have left.
             drop(self.feed.send(Arc::new(event.clone())));
         }
+    }
+
+    /// Returns how many events were told: as long as it stays the same, nothing has happened.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
     }
 
     /// Follows the feed from now on; a reader that lags is told.

@@ -29,6 +29,13 @@ pub(crate) enum Found<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memory(BTreeMap<MachineName, Unowned>);
 
+impl Memory {
+    /// Returns whether no machine is without a record.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Unowned {
     uid: Option<String>,

@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use ostler_actors::model::{ForgeId, Scope};
 use ostler_actors::ports::Clock;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use super::Daemon;
-use crate::github::{GitHub, Hook};
+use crate::github::{GitHub, Hook, SweptTo};
 use crate::store::{History as _, SqlStore};
 
 /// How often lost deliveries are looked for.
@@ -118,7 +117,7 @@ async fn sweep(sweeping: &Sweeping, hook: &Hook) {
     let Sweeping { store, id, forge, .. } = sweeping;
     let name = cursor_name(id, hook);
     let cursor = match store.cursor(&name).await {
-        Ok(cursor) => cursor.and_then(|text| text.parse::<Timestamp>().ok()),
+        Ok(cursor) => cursor.and_then(|text| text.parse::<SweptTo>().ok()),
         Err(why) => {
             warn!(forge.id = %id, "lost deliveries are not looked for: {why}");
             return;

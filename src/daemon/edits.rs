@@ -1,4 +1,8 @@
 //! Puts edits of the configuration in force: wholly, or not at all.
+//!
+//! An edit that is turned down for a reason that passes (machines are left, a disk is not mounted, the
+//! store is away) is kept, shown, and tried again by itself until it is in force or another edit
+//! takes its place.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -24,6 +28,19 @@ struct Ready {
     live: Option<Vec<Instance>>,
 }
 
+/// Says why an edit is not in force.
+struct TurnedDown {
+    why: String,
+    /// The edit, if the reason passes.
+    again: Option<Arc<Config>>,
+}
+
+/// Holds an edit that waits for its hour.
+pub(super) struct Deferred {
+    config: Arc<Config>,
+    why: String,
+}
+
 impl Daemon {
     /// Puts an edit in force while a fleet runs, or says why not. Returns the providers for the
     /// next fleet if this one must be started again.
@@ -31,9 +48,11 @@ impl Daemon {
         let judged = self.judge(news).await.and_then(|(ready, edit)| {
             let providers = match edit {
                 Edit::Adapters => {
-                    Some(Providers::build(&ready.config, &self.lent).map_err(|it| chain(&it))?)
+                    Some(Providers::build(&ready.config, &self.lent).map_err(|error| {
+                        TurnedDown { why: chain(&error), again: Some(Arc::clone(&ready.config)) }
+                    })?)
                 }
-                Edit::Nothing | Edit::Pools | Edit::Refused(_) => None,
+                Edit::Nothing | Edit::Pools | Edit::TakesRestart(_) | Edit::NotYet(_) => None,
             };
             Ok((ready, providers))
         });
@@ -42,11 +61,17 @@ impl Daemon {
                 self.put_in_force(ready);
                 providers
             }
-            Err(why) => {
-                self.turn_down(&why);
+            Err(down) => {
+                self.turn_down(down);
                 None
             }
         }
+    }
+
+    /// Tries an edit once more that was turned down for a reason that passes.
+    pub(super) async fn try_again_leading(&mut self) -> Option<Providers> {
+        let config = Arc::clone(&self.deferred.as_ref()?.config);
+        self.take_news_leading(Ok(config)).await
     }
 
     /// Puts an edit in force while another leads, or says why not.
@@ -56,7 +81,7 @@ impl Daemon {
                 self.put_in_force(ready);
                 self.starting = false;
             }
-            Err(why) => self.turn_down(&why),
+            Err(down) => self.turn_down(down),
         }
     }
 
@@ -69,18 +94,22 @@ impl Daemon {
     }
 
     /// Decides on an edit and makes its forges; nothing is changed yet.
-    async fn judge(&self, news: News) -> Result<(Ready, Edit), String> {
-        let config = news.map_err(|problems| format!("\n{problems}"))?;
+    async fn judge(&self, news: News) -> Result<(Ready, Edit), TurnedDown> {
+        let config =
+            news.map_err(|problems| TurnedDown { why: format!("\n{problems}"), again: None })?;
+        let passes = |why: String| TurnedDown { why, again: Some(Arc::clone(&config)) };
         let live = self.live().await;
         let ties = live.as_deref().map(ties);
         let edit = edit(&self.config, &config, ties.as_deref());
-        if let Edit::Refused(why) = edit {
-            return Err(why);
+        match edit {
+            Edit::Nothing | Edit::Pools | Edit::Adapters => {}
+            Edit::TakesRestart(why) => return Err(TurnedDown { why, again: None }),
+            Edit::NotYet(why) => return Err(passes(why)),
         }
         let forges = if config.forges == self.config.forges {
             self.forges.clone()
         } else {
-            self.forges_of(&config).map_err(|it| chain(&it))?
+            self.forges_of(&config).map_err(|it| passes(chain(&it)))?
         };
         Ok((Ready { config, forges, live }, edit))
     }
@@ -101,14 +130,22 @@ impl Daemon {
         self.left.extend(going);
         (self.config, self.forges) = (config, forges);
         self.doors.open(&self.config, &self.forges.0, &self.left);
+        self.deferred = None;
         self.status.config(None);
         self.service.ready();
         info!("the configuration is reloaded");
     }
 
-    fn turn_down(&self, why: &str) {
-        error!("the configuration is not reloaded, nothing changed: {why}");
-        self.status.config(Some(why.trim_start().to_owned()));
+    fn turn_down(&mut self, down: TurnedDown) {
+        let TurnedDown { why, again } = down;
+        let known = self.deferred.take().filter(|it| again.is_some() && it.why == why);
+        self.deferred = again.map(|config| Deferred { config, why: why.clone() });
+        if known.is_some() {
+            return;
+        }
+        let hope = if self.deferred.is_some() { "; it is tried again by itself" } else { "" };
+        error!("the configuration is not reloaded, nothing changed: {why}{hope}");
+        self.status.config(Some(format!("{}{hope}", why.trim_start())));
         self.service.ready();
     }
 

@@ -51,7 +51,7 @@ use crate::http::{self, Doors};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::{github, providers, store};
 use adapters::{Forges, Lent};
-use edits::chain;
+use edits::{Deferred, chain};
 use ground::{SystemChance, SystemClock};
 use tenure::{Over, Tenure};
 
@@ -154,6 +154,8 @@ pub struct Daemon {
     lent: Lent,
     /// Where runners may be left of pools that are configured no more.
     left: Vec<(ForgeId, Scope)>,
+    /// The last edit, where it waits for what stands in its way to pass.
+    deferred: Option<Deferred>,
     /// Whether nothing but the start was tried yet: then what fails ends the daemon.
     starting: bool,
     store: SqlStore,
@@ -212,6 +214,7 @@ impl Daemon {
             forges,
             lent: Lent::new(),
             left,
+            deferred: None,
             starting: true,
             store,
             seal: Arc::new(seal),

@@ -14,21 +14,23 @@ pub(super) enum Edit {
     /// Forges, providers or sweeps: the fleet is started again.
     Adapters,
     /// It cannot be done while running, and why.
-    Refused(String),
+    TakesRestart(String),
+    /// It cannot be done now, and why: that passes.
+    NotYet(String),
 }
 
 /// Decides what an edit asks for. `live` ties the machines that are left, whether their pools
 /// are still configured or not; nothing if the records could not be read.
 pub(super) fn edit(old: &Config, new: &Config, live: Option<&[Tie]>) -> Edit {
     if old.store != new.store || old.daemon.state_dir != new.daemon.state_dir {
-        return Edit::Refused("`[store]` and `daemon.state_dir` take a restart".into());
+        return Edit::TakesRestart("`[store]` and `daemon.state_dir` take a restart".into());
     }
     if old.http != new.http {
-        return Edit::Refused("`[http]` takes a restart".into());
+        return Edit::TakesRestart("`[http]` takes a restart".into());
     }
     let adapters = old.forges != new.forges || old.providers != new.providers;
     if adapters && let Some(why) = refused(old, new, live) {
-        return Edit::Refused(why);
+        return Edit::NotYet(why);
     }
     if adapters || old.reaper != new.reaper || old.requeue != new.requeue {
         Edit::Adapters
@@ -43,7 +45,7 @@ pub(super) fn edit(old: &Config, new: &Config, live: Option<&[Tie]>) -> Edit {
 fn refused(old: &Config, new: &Config, live: Option<&[Tie]>) -> Option<String> {
     let Some(live) = live else {
         let why = "the store does not answer, so nobody knows which forges and providers still \
-                   have machines; reload (SIGHUP) when it does";
+                   have machines";
         return Some(why.into());
     };
     let refusals = refusals(old, new, live);

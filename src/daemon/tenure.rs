@@ -23,7 +23,7 @@ use crate::store::{Lease, Tenure as Standing};
 const ORDERLY: Duration = Duration::from_secs(20);
 /// How long a fleet whose lease is lost may take to end: it may not act any more.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How often schedules are looked at.
+/// How often schedules are looked at, and an edit is tried again that had to wait.
 const SCHEDULES: Duration = Duration::from_secs(30);
 
 /// Tells how a tenure ended.
@@ -168,7 +168,11 @@ impl Tenure {
                         return Turn::Rebuild(providers);
                     }
                 }
-                _ = schedules.tick() => {}
+                _ = schedules.tick() => {
+                    if let Some(providers) = daemon.try_again_leading().await {
+                        return Turn::Rebuild(providers);
+                    }
+                }
             }
             let now = daemon.config.pool_specs(daemon.clock.now());
             if now != pools {

@@ -124,24 +124,51 @@ impl App {
     }
 
     async fn search(&self, hub: &Hub, scope: &Scope) -> Result<Identity, Failure> {
-        let question = Question::get(route::installation(scope));
-        let answer = hub.ask_app(&self.identity, &question).await?;
+        let number = hub.installation(&self.identity, scope).await?.id;
+        let name = format!("installation {number} of {}", self.identity.name);
+        let app = Arc::clone(&self.identity);
+        let (tokens, gone) = (Tokens::default(), AtomicBool::new(false));
+        let source = Source::Installation { app, number, tokens, gone };
+        Ok(hub.identity(name, source))
+    }
+}
+
+impl Hub {
+    async fn installation(
+        &self,
+        app: &Identity,
+        scope: &Scope,
+    ) -> Result<wire::Installation, Failure> {
+        let answer = self.ask_app(app, &Question::get(route::installation(scope))).await?;
         match answer.status {
-            200 => {
-                let number = answer.read::<wire::Installation>()?.id;
-                let name = format!("installation {number} of {}", self.identity.name);
-                let app = Arc::clone(&self.identity);
-                let (tokens, gone) = (Tokens::default(), AtomicBool::new(false));
-                let source = Source::Installation { app, number, tokens, gone };
-                Ok(hub.identity(name, source))
-            }
+            200 => answer.read(),
             404 => Err(Failure::Denied {
                 why: format!(
                     "{} is not installed on `{scope}`; install it there, or add a token",
-                    self.identity.name
+                    app.name
                 ),
             }),
             _ => Err(answer.unexpected(&format!("cannot find the installation for `{scope}`"))),
         }
     }
+
+    /// Asks afresh how much of an owner an identity is shown. A token is taken at its word: GitHub
+    /// does not say which repositories a fine-grained one was made for.
+    pub(super) async fn reach(&self, identity: &Identity, scope: &Scope) -> Result<Reach, Failure> {
+        let app = match &identity.source {
+            Source::Installation { app, .. } => app,
+            Source::Token(_) | Source::App(_) => return Ok(Reach::Whole),
+        };
+        let selection = self.installation(app, scope).await?.repository_selection;
+        Ok(if selection == "selected" { Reach::Selected } else { Reach::Whole })
+    }
+}
+
+/// Tells how much of an owner an identity is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Everything.
+    Whole,
+    /// The repositories that somebody selected for it; of the others it hears and sees nothing.
+    Selected,
 }

@@ -4,6 +4,12 @@
 //! groups the attempts by GUID, leaves every GUID that was taken once alone, and asks for the
 //! newest attempt of each of the others again. A delivery that keeps failing is asked for at
 //! growing intervals. The log reaches back three days, and so does the longest sweep.
+//!
+//! A log that is longer than the budget lets us read is read in stretches: the newest one first,
+//! then on from the page where the last sweep was stopped. What is found missing in an older stretch
+//! is asked for at once, and its repetition is news of the newest stretch.
+//!
+//! Dates in the log are GitHub's, and are compared with GitHub's clock as its answers tell it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,16 +18,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use ostler_actors::model::{DeliveryId, Scope};
 use serde::Deserialize;
+use tokio::time::Instant;
 use tracing::info;
 
 use super::GitHub;
 use super::answer::Answer;
 use super::failure::Failure;
 use super::governor::Lane;
+use super::hearing::Taken;
 use super::hooks::Delivery;
 use super::hub::Question;
 use super::identity::Identity;
 use super::route::{self, PAGE, Route};
+use super::swept::{Rest, SweptTo};
 use super::wire::{lenient, maybe_date};
 
 /// How far a sweep looks back behind the last one: attempts may be logged late.
@@ -30,7 +39,7 @@ const OVERLAP: Duration = Duration::from_mins(15);
 const REACH: Duration = Duration::from_hours(72);
 /// How many attempts are shown to people.
 const SHOWN: &str = "20";
-/// How many pages a sweep reads at most.
+/// How many pages a sweep reads at most in one stretch.
 const PAGES: usize = 500;
 /// The longest wait between two attempts of one delivery.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
@@ -59,7 +68,7 @@ pub struct SweepReport {
     /// How many deliveries failed and could not be asked for, now or not yet.
     pub left: usize,
     /// Where the next sweep begins, never beyond a delivery that is still missing; keep it.
-    pub cursor: Timestamp,
+    pub cursor: SweptTo,
 }
 
 /// Holds one attempt as the log has it.
@@ -83,7 +92,8 @@ impl SweepReport {
         self.left += 1;
         let tried = attempts.iter().filter(|it| it.guid == missing.guid);
         let first = tried.filter_map(|it| it.delivered_at).min();
-        self.cursor = first.map_or(self.cursor, |first| self.cursor.min(first));
+        let until = &mut self.cursor.until;
+        *until = first.map_or(*until, |first| first.min(*until));
     }
 }
 
@@ -105,14 +115,18 @@ impl GitHub {
     pub async fn sweep_deliveries(
         &self,
         hook: &Hook,
-        cursor: Option<Timestamp>,
+        cursor: Option<SweptTo>,
     ) -> Result<SweepReport, String> {
-        let begun = self.hub.date();
-        let since = reach_back(cursor, begun);
-        let mut report = SweepReport { read: 0, asked_again: Vec::new(), left: 0, cursor: begun };
+        let begun = Instant::now();
+        let to = SweptTo::all_until(Timestamp::MAX);
+        let mut report = SweepReport { read: 0, asked_again: Vec::new(), left: 0, cursor: to };
         for log in self.logs(hook) {
-            self.sweep(&log, since, &mut report).await.map_err(Failure::why)?;
+            self.sweep(&log, cursor.as_ref(), &mut report).await.map_err(Failure::why)?;
         }
+        // Only the answers told us GitHub's date; this was it when the sweep began.
+        let now = self.hub.watch.there();
+        let begun = now.checked_sub(begun.elapsed()).unwrap_or(now);
+        report.cursor.until = report.cursor.until.min(begun);
         if !report.asked_again.is_empty() {
             let count = report.asked_again.len();
             info!(hook = ?hook, count, "asked GitHub to send {count} lost deliveries again");
@@ -125,12 +139,17 @@ impl GitHub {
         match hook {
             Hook::App => {
                 let path = || "/app/hook/deliveries".to_owned();
-                let log = |app| Log { app: Some(app), scope: None, path: path() };
+                let log = |app: Arc<Identity>| Log {
+                    name: app.name.clone(),
+                    app: Some(app),
+                    scope: None,
+                    path: path(),
+                };
                 self.hub.apps().into_iter().map(log).collect()
             }
             Hook::Scope { scope, id } => {
                 let path = format!("{}/deliveries", route::hook(scope, *id).path);
-                vec![Log { app: None, scope: Some(scope), path }]
+                vec![Log { name: path.clone(), app: None, scope: Some(scope), path }]
             }
         }
     }
@@ -138,62 +157,127 @@ impl GitHub {
     /// Reads the newest page of a log.
     pub(super) async fn newest(&self, log: &Log<'_>) -> Result<Vec<Delivery>, Failure> {
         let route = route::other("deliveries", log.path.clone()).with("per_page", SHOWN);
-        let answer = self.ask_log(log, Lane::Check, &Question::get(route)).await?;
-        if answer.status != 200 {
-            return Err(answer.unexpected("cannot read the deliveries of a hook"));
-        }
-        Ok(answer.read::<Vec<Attempt>>()?.into_iter().map(Attempt::shown).collect())
+        let answer = self.ask_log(log, Lane::Check, &Question::get(route)).await;
+        Ok(answer
+            .and_then(readable)?
+            .read::<Vec<Attempt>>()?
+            .into_iter()
+            .map(Attempt::shown)
+            .collect())
     }
 
     async fn sweep(
         &self,
         log: &Log<'_>,
-        since: Timestamp,
+        cursor: Option<&SweptTo>,
         report: &mut SweepReport,
     ) -> Result<(), Failure> {
-        let attempts = self.attempts(log, since).await?;
-        report.read += attempts.len();
-        let (due, waiting) = missed(&attempts, self.hub.date());
+        let until = cursor.map(|it| it.until);
+        let since = || reach_back(until, self.hub.watch.there());
+        let newest = self.stretch(log, None, since).await?;
+        report.read += newest.attempts.len();
+        self.count(&newest.attempts);
+        let (due, waiting) = missed(&newest.attempts, self.hub.watch.there());
         for attempt in waiting {
-            report.leave(attempt, &attempts);
+            report.leave(attempt, &newest.attempts);
         }
         for attempt in due {
-            let route = route::other("redeliver", format!("{}/{}/attempts", log.path, attempt.id));
-            let answer = self.ask_log(log, Lane::Check, &Question::post(route, None)).await;
-            match answer {
-                Ok(answer) if answer.status == 202 => {
-                    report.asked_again.push(DeliveryId::new(attempt.guid.as_str()));
-                }
-                Ok(_) | Err(_) => report.leave(attempt, &attempts),
+            if !self.ask_again(log, attempt, report).await {
+                report.leave(attempt, &newest.attempts);
             }
         }
+        let old = cursor.and_then(|it| it.rest.iter().find(|rest| rest.log == log.name));
+        let rest = match (newest.stopped_at, old) {
+            (Some(page), old) => {
+                let since = old.map_or_else(since, |old| old.since);
+                Some(Rest { log: log.name.clone(), page, since })
+            }
+            (None, Some(old)) => self.sweep_rest(log, old, report).await,
+            (None, None) => None,
+        };
+        report.cursor.rest.extend(rest);
         Ok(())
     }
 
-    /// Reads the log back to `since`.
-    async fn attempts(&self, log: &Log<'_>, since: Timestamp) -> Result<Vec<Attempt>, Failure> {
-        let mut attempts: Vec<Attempt> = Vec::new();
-        let mut cursor: Option<String> = None;
-        for _ in 0..PAGES {
+    /// Reads on where an earlier sweep was stopped; returns what is left to read after that.
+    async fn sweep_rest(
+        &self,
+        log: &Log<'_>,
+        rest: &Rest,
+        report: &mut SweepReport,
+    ) -> Option<Rest> {
+        let since = || rest.since.max(reach_back(None, self.hub.watch.there()));
+        let stretch = match self.stretch(log, Some(rest.page.clone()), since).await {
+            Ok(stretch) => stretch,
+            // A page that GitHub no longer knows is out of its reach.
+            Err(Failure::Denied { why }) => {
+                info!(log = log.name, "an old part of a hook's log is given up: {why}");
+                return None;
+            }
+            Err(Failure::Held { .. } | Failure::Lost { .. }) => return Some(rest.clone()),
+        };
+        report.read += stretch.attempts.len();
+        self.count(&stretch.attempts);
+        let (due, waiting) = missed(&stretch.attempts, self.hub.watch.there());
+        for attempt in due.into_iter().chain(waiting) {
+            // The newest stretch may have reached this far.
+            let asked = report.asked_again.iter().any(|it| it.as_str() == attempt.guid);
+            if !asked && !self.ask_again(log, attempt, report).await {
+                report.left += 1;
+            }
+        }
+        stretch.stopped_at.map(|page| Rest { page, ..rest.clone() })
+    }
+
+    fn count(&self, attempts: &[Attempt]) {
+        for (guid, (at, _, taken)) in first_tries(attempts) {
+            self.hearing.logged(guid, at, taken);
+        }
+    }
+
+    /// Asks for one delivery; tells whether GitHub will send it.
+    async fn ask_again(&self, log: &Log<'_>, attempt: &Attempt, report: &mut SweepReport) -> bool {
+        let route = route::other("redeliver", format!("{}/{}/attempts", log.path, attempt.id));
+        let answer = self.ask_log(log, Lane::Check, &Question::post(route, None)).await;
+        let taken = answer.is_ok_and(|answer| answer.status == 202);
+        if taken {
+            report.asked_again.push(DeliveryId::new(attempt.guid.as_str()));
+        }
+        taken
+    }
+
+    /// Reads the log from a page back to a date, or as far as the budget lets us.
+    async fn stretch(
+        &self,
+        log: &Log<'_>,
+        page: Option<String>,
+        since: impl Fn() -> Timestamp,
+    ) -> Result<Stretch, Failure> {
+        let mut stretch = Stretch { attempts: Vec::new(), stopped_at: page };
+        for number in 0..PAGES {
             let mut route: Route = route::other("deliveries", log.path.clone());
             route = route.with("per_page", &PAGE.to_string());
-            if let Some(cursor) = &cursor {
+            if let Some(cursor) = &stretch.stopped_at {
                 route = route.with("cursor", cursor);
             }
-            let answer = self.ask_log(log, Lane::List, &Question::get(route)).await?;
-            if answer.status != 200 {
-                return Err(answer.unexpected("cannot read the deliveries of a hook"));
-            }
-            let page: Vec<Attempt> = answer.read()?;
+            let answer = self.ask_log(log, Lane::List, &Question::get(route)).await;
+            let answer = match answer.and_then(readable) {
+                Ok(answer) => answer,
+                Err(Failure::Held { .. } | Failure::Lost { .. }) if number > 0 => {
+                    return Ok(stretch);
+                }
+                Err(failure) => return Err(failure),
+            };
+            let (page, since) = (answer.read::<Vec<Attempt>>()?, since());
             let past = page.iter().any(|it| it.delivered_at.is_some_and(|at| at < since));
-            attempts
-                .extend(page.into_iter().filter(|it| it.delivered_at.is_none_or(|at| at >= since)));
-            cursor = next_cursor(&answer);
-            if past || cursor.is_none() {
+            let wanted = page.into_iter().filter(|it| it.delivered_at.is_none_or(|at| at >= since));
+            stretch.attempts.extend(wanted);
+            stretch.stopped_at = next_cursor(&answer).filter(|_| !past);
+            if stretch.stopped_at.is_none() {
                 break;
             }
         }
-        Ok(attempts)
+        Ok(stretch)
     }
 
     async fn ask_log(
@@ -210,8 +294,23 @@ impl GitHub {
     }
 }
 
+fn readable(answer: Answer) -> Result<Answer, Failure> {
+    match answer.status {
+        200 => Ok(answer),
+        _ => Err(answer.unexpected("cannot read the deliveries of a hook")),
+    }
+}
+
+/// Holds what was read of a log, newest first, and where it was stopped.
+struct Stretch {
+    attempts: Vec<Attempt>,
+    stopped_at: Option<String>,
+}
+
 /// Points at one log and who may read it.
 pub(super) struct Log<'a> {
+    /// What tells it from others.
+    name: String,
     app: Option<Arc<Identity>>,
     scope: Option<&'a Scope>,
     path: String,
@@ -233,7 +332,7 @@ fn missed(attempts: &[Attempt], now: Timestamp) -> (Vec<&Attempt>, Vec<&Attempt>
     let mut due = Vec::new();
     let mut waiting = Vec::new();
     for tried in by_guid.values() {
-        if tried.iter().any(|it| (200..300).contains(&it.status_code)) {
+        if tried.iter().any(|it| is_taken(it)) {
             continue;
         }
         let Some(newest) = tried.iter().max_by_key(|it| (it.delivered_at, it.id)) else { continue };
@@ -241,6 +340,24 @@ fn missed(attempts: &[Attempt], now: Timestamp) -> (Vec<&Attempt>, Vec<&Attempt>
     }
     due.sort_by_key(|it| (it.delivered_at, it.id));
     (due, waiting)
+}
+
+/// Returns when each delivery was first tried, and whether that was taken.
+fn first_tries(attempts: &[Attempt]) -> BTreeMap<&str, (Timestamp, u64, Taken)> {
+    let mut first: BTreeMap<&str, (Timestamp, u64, Taken)> = BTreeMap::new();
+    for attempt in attempts.iter().filter(|it| it.event == "workflow_job" && !it.guid.is_empty()) {
+        let Some(at) = attempt.delivered_at else { continue };
+        let taken = if is_taken(attempt) { Taken::Yes } else { Taken::No };
+        let known = first.entry(&attempt.guid).or_insert((at, attempt.id, taken));
+        if (at, attempt.id) < (known.0, known.1) {
+            *known = (at, attempt.id, taken);
+        }
+    }
+    first
+}
+
+fn is_taken(attempt: &Attempt) -> bool {
+    (200..300).contains(&attempt.status_code)
 }
 
 /// Decides whether to try once more: the first repetition at once, the next after 1, 2, 4 … minutes.
@@ -311,12 +428,20 @@ mod tests {
     #[test]
     fn the_cursor_never_passes_a_delivery_that_is_still_missing() {
         let log = [attempt(1, "a", 0, 500), attempt(2, "a", 7, 500), attempt(3, "b", 5, 500)];
-        let mut report = SweepReport { read: 3, asked_again: vec![], left: 0, cursor: at(60) };
+        let cursor = SweptTo::all_until(at(60));
+        let mut report = SweepReport { read: 3, asked_again: vec![], left: 0, cursor };
         report.leave(&log[2], &log);
-        assert_eq!((report.left, report.cursor), (1, at(5)));
+        assert_eq!((report.left, report.cursor.until), (1, at(5)));
         report.leave(&log[1], &log);
-        assert_eq!((report.left, report.cursor), (2, at(0)), "its first attempt counts");
-        assert!(reach_back(Some(report.cursor), at(61)) < at(0));
+        assert_eq!((report.left, report.cursor.until), (2, at(0)), "its first attempt counts");
+        assert!(reach_back(Some(report.cursor.until), at(61)) < at(0));
+    }
+
+    #[test]
+    fn a_delivery_is_counted_by_its_first_try() {
+        let log = [attempt(3, "a", 9, 202), attempt(1, "a", 1, 502), attempt(2, "b", 2, 202)];
+        let tries: Vec<_> = first_tries(&log).into_iter().collect();
+        assert_eq!(tries, [("a", (at(1), 1, Taken::No)), ("b", (at(2), 2, Taken::Yes))]);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::client::Client;
 use super::etags::Etags;
 use super::failure::Failure;
 use super::governor::{Governor, Lane, Limits, Resource};
+use super::hearing::Heard;
 use super::identity::{Identity, Source};
 use super::route::{self, Route};
 use super::settings::{Auth, BadSettings, Settings};
@@ -123,6 +124,17 @@ impl Hub {
         lane: Lane,
         question: &Question<'_>,
     ) -> Result<Answer, Failure> {
+        self.ask_somebody(scope, lane, question).await.map(|(_, answer)| answer)
+    }
+
+    /// Asks as whoever may act in the scope and has the most room, and says as whom: two
+    /// identities may be shown different things.
+    pub(super) async fn ask_somebody(
+        &self,
+        scope: &Scope,
+        lane: Lane,
+        question: &Question<'_>,
+    ) -> Result<(Arc<Identity>, Answer), Failure> {
         let mut able = self.able(scope).await.map_err(Failure::before_the_call)?;
         able.sort_by(|a, b| b.governor.room(lane).total_cmp(&a.governor.room(lane)));
         let proof = route::proof(scope, &question.route);
@@ -136,17 +148,17 @@ impl Hub {
                 Err(failure @ Failure::Lost { .. }) => return Err(failure),
                 // GitHub says the same of what is not there and of what is not shown.
                 Ok(answer) if answer.denies() => match &proof {
-                    None => missing = missing.or(Some(answer)),
+                    None => missing = missing.or(Some((identity, answer))),
                     Some(proof) => match self.prove_access(&identity, scope, proof).await {
-                        Ok(()) => return Ok(answer),
+                        Ok(()) => return Ok((identity, answer)),
                         Err(failure) => first = first.or(Some(failure)),
                     },
                 },
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => return Ok((identity, answer)),
             }
         }
         match (first, missing) {
-            (None, Some(answer)) => Ok(answer),
+            (None, Some(missing)) => Ok(missing),
             (failure, _) => Err(failure.unwrap_or_else(|| nobody(scope))),
         }
     }
@@ -186,11 +198,6 @@ impl Hub {
         seats.into_iter().map(|seat| &seat.account).collect()
     }
 
-    /// Returns our date.
-    pub(super) fn date(&self) -> jiff::Timestamp {
-        self.watch.here()
-    }
-
     pub(super) fn figures(&self) -> Figures {
         let mut rates = Vec::new();
         for identity in self.accounts.iter().flat_map(|seat| seat.account.identities()) {
@@ -202,7 +209,8 @@ impl Hub {
             }
         }
         let requests = self.tally.counts();
-        Figures { requests, rates, clock_ahead_seconds: self.watch.seconds_ahead() }
+        let clock_ahead_seconds = self.watch.seconds_ahead();
+        Figures { requests, rates, heard: Heard::default(), clock_ahead_seconds }
     }
 }
 

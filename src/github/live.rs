@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::GitHub;
 use super::Hook;
 use super::answer::Answer;
+use super::apps::Reach;
 use super::failure::Failure;
 use super::governor::Lane;
 use super::hooks::faults;
@@ -125,13 +126,21 @@ impl GitHub {
     /// Tries to see repositories, and the runs of one of them.
     async fn try_reading(&self, scope: &Scope) -> Vec<Finding> {
         let (place, seen) = match self.one_repository(scope).await {
-            Ok(Some(place)) => {
+            Ok((Some(place), reach)) => {
                 let says = format!("`{}/{}` can be seen", place.owner, place.repository);
-                (place, Finding::new("repositories", Grade::Ok, says))
+                (place, of_reach(&says, reach))
             }
-            Ok(None) => {
-                let says = "none can be seen, so jobs could not be read; give the credential access to \
-                            the repositories that use these runners (`Metadata: read`)";
+            Ok((None, _)) => {
+                let says = match scope {
+                    Scope::Enterprise(_) => {
+                        "GitHub does not list those of an enterprise: jobs are heard of by webhook alone, and \
+                         idle machines without a witness are never let go; pools of organizations know more"
+                    }
+                    Scope::Repository { .. } | Scope::Organization(_) => {
+                        "none can be seen, so jobs could not be read; give the credential access to the \
+                         repositories that use these runners (`Metadata: read`)"
+                    }
+                };
                 return vec![Finding::new("repositories", Grade::Doubt, says)];
             }
             Err(why) => return vec![Finding::new("repositories", Grade::Wrong, why)],
@@ -153,7 +162,8 @@ impl GitHub {
         vec![seen, jobs]
     }
 
-    async fn one_repository(&self, scope: &Scope) -> Result<Option<Place>, String> {
+    /// Finds one repository that can be seen, and whether the others can.
+    async fn one_repository(&self, scope: &Scope) -> Result<(Option<Place>, Reach), String> {
         let denied = |answer: &Answer| {
             format!("cannot be seen ({}); the credential needs `Metadata: read`", answer.message())
         };
@@ -163,23 +173,28 @@ impl GitHub {
                     Place { owner: owner.clone(), repository: name.clone(), enterprise: None };
                 let question = Question::get(route::repository(&place));
                 let answer = self.probe(scope, question).await.map_err(Failure::why)?;
-                if answer.status == 200 { Ok(Some(place)) } else { Err(denied(&answer)) }
-            }
-            Scope::Organization(owner) => {
-                let route: Route = route::repositories(owner).with("per_page", "1");
-                let answer = self.probe(scope, Question::get(route)).await.map_err(Failure::why)?;
                 if answer.status != 200 {
                     return Err(denied(&answer));
                 }
+                Ok((Some(place), Reach::Whole))
+            }
+            Scope::Organization(owner) => {
+                let route: Route = route::repositories(owner).with("per_page", "1");
+                let asked = self.hub.ask_somebody(scope, Lane::Check, &Question::get(route)).await;
+                let (identity, answer) = asked.map_err(Failure::why)?;
+                if answer.status != 200 {
+                    return Err(denied(&answer));
+                }
+                let reach = self.hub.reach(&identity, scope).await.map_err(Failure::why)?;
                 let first = answer.read::<Vec<wire::Repository>>().map_err(Failure::why)?;
                 let place = |it: wire::Repository| Place {
                     owner: owner.clone(),
                     repository: it.name,
                     enterprise: None,
                 };
-                Ok(first.into_iter().next().map(place))
+                Ok((first.into_iter().next().map(place), reach))
             }
-            Scope::Enterprise(_) => Ok(None),
+            Scope::Enterprise(_) => Ok((None, Reach::Whole)),
         }
     }
 
@@ -256,6 +271,20 @@ impl GitHub {
 
     async fn probe(&self, scope: &Scope, question: Question<'_>) -> Result<Answer, Failure> {
         self.hub.ask(scope, Lane::Check, &question).await
+    }
+}
+
+/// Judges how much can be seen.
+fn of_reach(says: &str, reach: Reach) -> Finding {
+    match reach {
+        Reach::Whole => Finding::new("repositories", Grade::Ok, says),
+        Reach::Selected => {
+            let says = format!(
+                "{says}, but the App is installed on selected repositories only: jobs of the others are not \
+                 heard of, and idle machines without a witness are never let go; install it on all repositories"
+            );
+            Finding::new("repositories", Grade::Doubt, says)
+        }
     }
 }
 

@@ -24,7 +24,6 @@
 mod access;
 mod answer;
 mod apps;
-mod births;
 mod client;
 mod deliveries;
 mod etags;
@@ -32,17 +31,20 @@ mod exchange;
 mod failure;
 mod governor;
 mod groups;
+mod hearing;
 mod hooks;
 mod hub;
 mod identity;
 mod keys;
 mod live;
+mod looks;
 mod paging;
 mod places;
 mod registrar;
 mod roster;
 mod route;
 mod settings;
+mod swept;
 mod tally;
 mod tls;
 mod versions;
@@ -53,22 +55,26 @@ mod work;
 
 use std::sync::Arc;
 
-use ostler_actors::model::{ForgeId, Place};
+use ostler_actors::model::{ForgeId, JobNotice, Place};
 use ostler_actors::ports::{Chance, Clock};
 
 pub use deliveries::{Hook, SweepReport};
 pub use governor::{Budget, Governor, Held, Lane, Limits, Permit, Resource, Ruling, Told};
+pub use hearing::{Heard, LATENESS, Lateness};
 pub use hooks::{Delivery, HookView, HookWish, Installed, faults};
 pub use live::{Finding, Grade, LiveWish};
 pub use settings::{Auth, BadSettings, Credential, Settings};
+pub use swept::SweptTo;
 pub use tally::{Figures, RateFigure};
 pub use versions::EndingVersion;
 
-use births::Births;
 use etags::Etags;
 use groups::Groups;
+use hearing::Hearing;
 use hub::Hub;
+use looks::Looks;
 use places::Places;
+use webhook::JobNews;
 
 /// Is GitHub to the core. Cheap to clone; clones share tokens, budgets and memory.
 #[derive(Clone)]
@@ -78,7 +84,8 @@ pub struct GitHub {
     groups: Arc<Groups>,
     places: Arc<Places>,
     etags: Arc<Etags>,
-    births: Arc<Births>,
+    looks: Arc<Looks>,
+    hearing: Arc<Hearing>,
 }
 
 impl GitHub {
@@ -89,13 +96,17 @@ impl GitHub {
         clock: Arc<dyn Clock>,
         chance: Arc<dyn Chance>,
     ) -> Result<Self, BadSettings> {
+        let forge = settings.forge.clone();
+        let hub = Arc::new(Hub::new(settings, clock, chance)?);
+        let hearing = Arc::new(Hearing::begin(hub.watch.there()));
         Ok(Self {
-            forge: settings.forge.clone(),
-            hub: Arc::new(Hub::new(settings, clock, chance)?),
+            forge,
+            hub,
             groups: Arc::default(),
             places: Arc::default(),
             etags: Arc::default(),
-            births: Arc::default(),
+            looks: Arc::default(),
+            hearing,
         })
     }
 
@@ -104,8 +115,19 @@ impl GitHub {
         self.places.remember(place);
     }
 
-    /// Returns what was asked so far, what is left of the budgets, and how wrong our clock is.
+    /// Takes news that a webhook brought: counts it, remembers the repository, and returns the
+    /// notice with its date by our clock.
+    pub fn hear(&self, news: JobNews) -> JobNotice {
+        let JobNews { mut notice, happened_at } = news;
+        self.hearing.told(notice.id.number, happened_at, self.hub.watch.there());
+        self.places.remember(&notice.place);
+        notice.queued_at = self.hub.watch.by_our_clock(notice.queued_at);
+        notice
+    }
+
+    /// Returns what was asked so far, what is left of the budgets, how well we hear, and how
+    /// wrong our clock is.
     pub fn figures(&self) -> Figures {
-        self.hub.figures()
+        Figures { heard: self.hearing.figures(), ..self.hub.figures() }
     }
 }

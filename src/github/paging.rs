@@ -2,9 +2,11 @@
 //!
 //! Pages are counted by us on addresses of ours: GitHub's own `next` links are absolute, and
 //! behind a proxy or on another host they lead elsewhere. A list that broke off half-way, or
-//! that is shorter than GitHub says it is, is no list.
+//! that is shorter than GitHub says it is, is no list. All pages are read as one identity: two may
+//! be shown different things, and pages of both would make a list of neither.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ostler_actors::model::Scope;
 use serde::de::DeserializeOwned;
@@ -14,6 +16,7 @@ use super::etags::Etags;
 use super::failure::Failure;
 use super::governor::Lane;
 use super::hub::{Hub, Question};
+use super::identity::Identity;
 use super::route::{PAGE, Route};
 
 /// How many pages are read at most: a runner group holds 10,000.
@@ -31,16 +34,32 @@ pub(super) struct List<'a> {
 }
 
 impl Hub {
-    /// Reads every page. A thing that moved to a later page while we read is taken once.
+    /// Reads every page.
     pub(super) async fn list<T: DeserializeOwned>(
         &self,
         list: List<'_>,
     ) -> Result<Vec<T>, Failure> {
+        self.list_as_shown(list).await.map(|(_, things)| things)
+    }
+
+    /// Reads every page, and says to whom it was shown. A thing that moved to a later page while
+    /// we read is taken once.
+    pub(super) async fn list_as_shown<T: DeserializeOwned>(
+        &self,
+        list: List<'_>,
+    ) -> Result<(Arc<Identity>, Vec<T>), Failure> {
         let mut things: BTreeMap<u64, Value> = BTreeMap::new();
+        let mut reader: Option<Arc<Identity>> = None;
         for number in 1..=PAGES {
             let route = list.route.clone().page(number);
             let question = Question { etags: list.etags, ..Question::get(route) };
-            let answer = self.ask(list.scope, list.lane, &question).await?;
+            let (identity, answer) = match reader.take() {
+                None => self.ask_somebody(list.scope, list.lane, &question).await?,
+                Some(reader) => {
+                    let answer = self.ask_as(&reader, list.lane, &question).await?;
+                    (reader, answer)
+                }
+            };
             if answer.status != 200 {
                 let what = format!("cannot list {} of `{}`", list.route.kind, list.scope);
                 return Err(answer.unexpected(&what));
@@ -54,6 +73,7 @@ impl Hub {
                 things.insert(id, thing);
             }
             if full || more {
+                reader = Some(identity);
                 continue;
             }
             if page.total.is_some_and(|total| total > things.len() as u64) {
@@ -61,7 +81,8 @@ impl Hub {
                 return Err(Failure::Lost { why });
             }
             let read = things.into_values().map(serde_json::from_value);
-            return read.collect::<Result<_, _>>().map_err(|_| unreadable(list.route.kind));
+            let read = read.collect::<Result<_, _>>().map_err(|_| unreadable(list.route.kind))?;
+            return Ok((identity, read));
         }
         Err(Failure::Lost { why: format!("the list of {} does not end", list.route.kind) })
     }

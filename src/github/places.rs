@@ -79,7 +79,8 @@ impl Places {
     }
 }
 
-fn key(place: &Place) -> (String, String) {
+/// Returns what tells repositories apart: GitHub does not tell capitals from others.
+pub(super) fn key(place: &Place) -> (String, String) {
     (place.owner.to_lowercase(), place.repository.to_lowercase())
 }
 

@@ -27,10 +27,7 @@ impl Forge for GitHub {
         let question = Question::post(route::jit_config(scope), Some(body));
         let answer = self.hub.ask(scope, Lane::Mint, &question).await.map_err(Failure::of_mint)?;
         match answer.status {
-            201 => {
-                self.births.note(&order.name, self.hub.date());
-                minted(&answer)
-            }
+            201 => minted(&answer),
             409 => Err(MintError::Taken(order.name)),
             status => {
                 if matches!(status, 404 | 422) {

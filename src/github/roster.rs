@@ -5,6 +5,7 @@ use ostler_actors::model::{
     JobFact, JobId, JobNotice, JobReading, Observation, Place, RunnerView, Scope, Sighting,
 };
 use ostler_actors::ports::{Roster, RunnerRef};
+use tracing::info;
 
 use super::GitHub;
 use super::answer::Answer;
@@ -51,7 +52,11 @@ impl Roster for GitHub {
     }
 
     async fn work_of(&self, scope: &Scope, who: &RunnerRef) -> Sighting<JobId> {
-        sighting(self.find_work(scope, who).await)
+        let seen = sighting(self.find_work(scope, who).await);
+        if let Sighting::Unknown(why) = &seen {
+            info!(runner.name = %who.name, "whether a job runs there is not known, so the machine is kept: {why}");
+        }
+        seen
     }
 
     async fn open_jobs(&self, scope: &Scope) -> Observation<Vec<JobNotice>> {

@@ -3,13 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use super::hearing::Heard;
+
 /// Holds the figures of one GitHub.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Calls so far by kind and status; status 0 is a call without an answer.
     pub requests: BTreeMap<(&'static str, u16), u64>,
     /// Budgets as GitHub told them.
     pub rates: Vec<RateFigure>,
+    /// How well webhooks are heard.
+    pub heard: Heard,
     /// By how many seconds our clock is ahead of GitHub's.
     pub clock_ahead_seconds: i64,
 }

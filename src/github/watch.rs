@@ -23,9 +23,15 @@ impl Watch {
         Self { clock, ahead: AtomicI64::new(0) }
     }
 
-    /// Returns our date.
-    pub(super) fn here(&self) -> Timestamp {
-        self.clock.now()
+    /// Returns GitHub's date, as well as we know it.
+    pub(super) fn there(&self) -> Timestamp {
+        shifted(self.clock.now(), -self.seconds_ahead())
+    }
+
+    /// Returns what our clock showed at a date of GitHub's, never a date to come: how long a job
+    /// has waited must be true whatever our clock says.
+    pub(super) fn by_our_clock(&self, date: Timestamp) -> Timestamp {
+        shifted(date, self.seconds_ahead()).min(self.clock.now())
     }
 
     /// Returns GitHub's date in seconds, as well as we know it.
@@ -46,6 +52,10 @@ impl Watch {
             self.ahead.store(ahead, Ordering::Relaxed);
         }
     }
+}
+
+fn shifted(date: Timestamp, seconds: i64) -> Timestamp {
+    date.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(date)
 }
 
 /// Returns the date that an answer carries.

@@ -53,11 +53,20 @@ pub enum News {
     /// GitHub tries the hook.
     Ping,
     /// News of a job in one of our scopes.
-    Job(Box<JobNotice>),
+    Job(Box<JobNews>),
     /// News of a job in nobody's scope.
     Elsewhere(Place),
     /// An event or an action we do not need.
     Ignored(String),
+}
+
+/// Holds news of a job, dated by GitHub's clock.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobNews {
+    /// What is told.
+    pub notice: JobNotice,
+    /// When it happened, where that is told.
+    pub happened_at: Option<Timestamp>,
 }
 
 impl News {
@@ -182,14 +191,16 @@ fn job(body: &[u8], forge: &ForgeId, scopes: &[Scope], now: Timestamp) -> Result
     if !scopes.iter().any(|scope| scope.covers(&place)) {
         return Ok(News::Elsewhere(place));
     }
-    Ok(News::Job(Box::new(payload.workflow_job.notice(forge, place, fact, now))))
+    let happened_at = payload.workflow_job.happened_at(&fact);
+    let notice = payload.workflow_job.notice(forge, place, fact, now);
+    Ok(News::Job(Box::new(JobNews { notice, happened_at })))
 }
 
 fn with_delivery(news: News, guid: Option<&str>) -> News {
     match news {
-        News::Job(mut notice) => {
-            notice.delivery = guid.filter(|guid| !guid.is_empty()).map(DeliveryId::new);
-            News::Job(notice)
+        News::Job(mut news) => {
+            news.notice.delivery = guid.filter(|guid| !guid.is_empty()).map(DeliveryId::new);
+            News::Job(news)
         }
         News::Ping | News::Elsewhere(_) | News::Ignored(_) => news,
     }

@@ -26,6 +26,8 @@ pub(super) fn maybe_date<'de, D: Deserializer<'de>>(
 #[derive(Deserialize)]
 pub(super) struct Installation {
     pub(super) id: u64,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) repository_selection: String,
 }
 
 #[derive(Deserialize)]
@@ -79,8 +81,6 @@ pub(super) struct Group {
 pub(super) struct Repository {
     #[serde(default, deserialize_with = "lenient")]
     pub(super) name: String,
-    #[serde(default, deserialize_with = "maybe_date")]
-    pub(super) pushed_at: Option<Timestamp>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) archived: bool,
     #[serde(default, deserialize_with = "lenient")]
@@ -116,6 +116,8 @@ pub(super) struct Job {
     created_at: Option<Timestamp>,
     #[serde(default, deserialize_with = "maybe_date")]
     started_at: Option<Timestamp>,
+    #[serde(default, deserialize_with = "maybe_date")]
+    completed_at: Option<Timestamp>,
 }
 
 impl Job {
@@ -134,6 +136,17 @@ impl Job {
     pub(super) fn runner(&self, fact: &JobFact) -> Option<RunnerName> {
         let name = self.runner_name.as_deref().filter(|name| !name.is_empty());
         name.filter(|_| fact.rank() >= JobFact::InProgress.rank()).map(RunnerName::new)
+    }
+
+    /// Returns when what is told of it happened. A job that waited for leave (a deployment) was made
+    /// long before it was queued, and nothing says when that was.
+    pub(super) fn happened_at(&self, fact: &JobFact) -> Option<Timestamp> {
+        match fact {
+            JobFact::Waiting => None,
+            JobFact::Queued => self.created_at,
+            JobFact::InProgress => self.started_at,
+            JobFact::Completed(_) => self.completed_at,
+        }
     }
 
     /// Returns the news that it is, heard now; old servers do not say when it was made.

@@ -8,29 +8,30 @@
 //! and death where a machine has no witness of its own, so its `Absent` is a proof or is not said:
 //!
 //! - every page of the organization's list of repositories is read, sorted so that none can be
-//!   missed; archived and disabled ones run nothing;
-//! - up to [`ALL`] repositories, every one is searched, whatever was heard of it: jobs also begin
-//!   by the clock, by hand and by comments, without any push;
-//! - beyond that, those that jobs were heard of and those pushed to since a day before the runner
-//!   was registered (a job waits a day at most), or in the last six days where that is not known;
+//!   missed, by somebody who is shown all of them: an App that is installed on selected ones proves
+//!   nothing; archived and disabled ones run nothing;
+//! - every one of them is searched, whatever was heard of it: jobs also begin by the clock, by hand
+//!   and by comments. More than [`ALL`] are searched in several rounds (`looks.rs`), which is a
+//!   proof once the registration is gone, and not before;
 //! - every one of them must answer, and the registration, if it still stands, must not be busy.
 //!   Anything else is `Unknown`, and the core keeps the machine another round.
 //!
-//! What remains: in an organization of more than [`ALL`] repositories, a job that began without a
-//! push in a repository never heard of, all of whose webhooks were lost. Enterprises cannot be
-//! listed: there, what was heard of is searched, and nothing heard of is `Unknown`.
+//! The repositories of an enterprise cannot be listed: there a job can be found, but never ruled
+//! out. Whoever needs such machines to go while they are idle gives pools the scope of an
+//! organization or a repository, or a provider whose machines have a witness.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use ostler_actors::model::{JobFact, JobId, JobNotice, Place, RunnerName, Scope};
 use ostler_actors::ports::RunnerRef;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::info;
 
 use super::GitHub;
+use super::apps::Reach;
 use super::failure::Failure;
 use super::governor::Lane;
 use super::paging::List;
@@ -43,22 +44,18 @@ const OPEN: [&str; 2] = ["queued", "in_progress"];
 /// Runs that may hold jobs at work.
 const AT_WORK: [&str; 1] = ["in_progress"];
 
-/// Up to how many repositories an organization is searched whole: within a minute, which is how
-/// long a look may take, and within what GitHub lets one caller ask in one.
+/// How many repositories are searched in one round: within a minute, which is how long a look may
+/// take, and within what GitHub lets one caller ask in one.
 const ALL: usize = 600;
 /// How many repositories are searched at once.
 const AT_ONCE: usize = 16;
-/// How long a job waits for a runner at most.
-const LONGEST_QUEUE: Duration = Duration::from_hours(24);
-/// How long a job runs at most.
-const LONGEST_JOB: Duration = Duration::from_hours(5 * 24);
 
 impl GitHub {
     /// Reads the open jobs of one repository after the other. Where the budget or GitHub stops
     /// the round, what was read so far is told, and the next round begins there: a poll of many
     /// repositories stretches over several ticks instead of never ending.
     pub(super) async fn list_open_jobs(&self, scope: &Scope) -> Result<Vec<JobNotice>, Failure> {
-        let now = self.hub.date();
+        let now = self.hub.watch.there();
         let mut notices = Vec::new();
         let mut read = 0;
         for place in self.places.round(scope) {
@@ -92,7 +89,10 @@ impl GitHub {
     /// Returns the news that an open job is.
     fn open_notice(&self, job: &wire::Job, place: &Place, now: Timestamp) -> Option<JobNotice> {
         let fact = job.fact(&job.status).filter(|fact| !fact.is_over())?;
-        Some(job.notice(&self.forge, place.clone(), fact, now))
+        let mut notice = job.notice(&self.forge, place.clone(), fact, now);
+        self.hearing.found(job.id, notice.queued_at, now);
+        notice.queued_at = self.hub.watch.by_our_clock(notice.queued_at);
+        Some(notice)
     }
 
     pub(super) async fn find_work(
@@ -102,12 +102,42 @@ impl GitHub {
     ) -> Result<Option<JobId>, Failure> {
         // Asked first: a job that begins after this finds the registration gone, or makes it busy.
         let registered = self.runner_named(scope, who).await?;
-        let places = self.candidates(scope, &who.name).await?;
-        if let Some(job) = self.search(places, &who.name).await? {
+        let begun = Instant::now();
+        let cleared_from = match &registered {
+            Some(_) => {
+                self.looks.is_registered(&who.name);
+                None
+            }
+            None => Some(self.looks.is_gone(&who.name, begun)),
+        };
+        let places = self.candidates(scope).await?;
+        let all = places.len();
+        let is_open = |place: &Place| {
+            !cleared_from.is_some_and(|from| self.looks.clears(place, &who.name, from))
+        };
+        let open: Vec<Place> = places.into_iter().filter(is_open).collect();
+        let (now, later) = round(open, cleared_from.is_some_and(|from| begun >= from));
+        if let Some(job) = self.search(now, &who.name).await? {
             return Ok(Some(job));
         }
         if registered.is_some_and(|runner| runner.view().busy) {
             let why = format!("`{}` is called busy, but no job names it", who.name);
+            return Err(Failure::Lost { why });
+        }
+        if later > 0 {
+            let why = format!(
+                "of the {all} repositories of `{scope}`, {later} are still to be searched for a job of `{}`; \
+                 the next rounds go on with them",
+                who.name
+            );
+            return Err(Failure::Lost { why });
+        }
+        if matches!(scope, Scope::Enterprise(_)) {
+            let why = format!(
+                "GitHub does not list the repositories of `{scope}`, so no job of `{}` can be ruled out; give \
+                 the pool the scope of an organization, or use a provider whose machines have a witness",
+                who.name
+            );
             return Err(Failure::Lost { why });
         }
         Ok(None)
@@ -142,32 +172,34 @@ impl GitHub {
     }
 
     async fn work_in(&self, place: &Place, name: &RunnerName) -> Result<Option<JobId>, Failure> {
+        let begun = Instant::now();
         let jobs = self.jobs_of_runs(place, Lane::Check, &AT_WORK).await?;
-        let job = jobs.iter().find(|job| is_at_work(job, name));
+        self.looks.note(place, begun, jobs.iter().filter_map(worker).collect());
+        let job = jobs.iter().find(|job| worker(job).as_ref() == Some(name));
         Ok(job.map(|job| JobId { forge: self.forge.clone(), number: job.id }))
     }
 
-    /// Returns the repositories a job of this runner may be in.
-    async fn candidates(&self, scope: &Scope, name: &RunnerName) -> Result<Vec<Place>, Failure> {
+    /// Returns the repositories a job may be in, those heard of first.
+    async fn candidates(&self, scope: &Scope) -> Result<Vec<Place>, Failure> {
         let heard = self.places.of(scope);
-        match scope {
-            Scope::Organization(owner) => {
-                let list = List {
-                    scope,
-                    lane: Lane::Check,
-                    route: route::repositories(owner),
-                    field: "repositories",
-                    etags: Some(&self.etags),
-                };
-                let listed = self.hub.list::<wire::Repository>(list).await?;
-                let now = self.hub.date();
-                Ok(in_question(owner, heard, &listed, pushed_since(self.births.of(name), now)))
-            }
-            Scope::Enterprise(slug) if heard.is_empty() => {
-                let why = format!("no repository of enterprise `{slug}` was heard of yet");
-                Err(Failure::Lost { why })
-            }
-            Scope::Enterprise(_) | Scope::Repository { .. } => Ok(heard),
+        let Scope::Organization(owner) = scope else { return Ok(heard) };
+        let list = List {
+            scope,
+            lane: Lane::Check,
+            route: route::repositories(owner),
+            field: "repositories",
+            etags: Some(&self.etags),
+        };
+        let (identity, listed) = self.hub.list_as_shown::<wire::Repository>(list).await?;
+        match self.hub.reach(&identity, scope).await? {
+            Reach::Whole => Ok(in_question(owner, heard, &listed)),
+            Reach::Selected => Err(Failure::Denied {
+                why: format!(
+                    "{} is installed on selected repositories of `{scope}` only, so a job in another cannot be \
+                     ruled out; install it on all repositories",
+                    identity.name
+                ),
+            }),
         }
     }
 
@@ -201,34 +233,29 @@ impl GitHub {
     }
 }
 
-fn is_at_work(job: &wire::Job, name: &RunnerName) -> bool {
-    let fact = job.fact(&job.status);
-    fact == Some(JobFact::InProgress)
-        && fact.and_then(|fact| job.runner(&fact)).is_some_and(|runner| runner == *name)
+/// Returns the runner that a job is at work on.
+fn worker(job: &wire::Job) -> Option<RunnerName> {
+    let fact = job.fact(&job.status).filter(|fact| *fact == JobFact::InProgress)?;
+    job.runner(&fact)
 }
 
-/// Returns since when a push may have queued a job that this runner has.
-fn pushed_since(born: Option<Timestamp>, now: Timestamp) -> Timestamp {
-    let since = born.map_or_else(
-        || now.checked_sub(LONGEST_JOB + LONGEST_QUEUE),
-        |born| born.checked_sub(LONGEST_QUEUE),
-    );
-    since.unwrap_or(Timestamp::MIN)
+/// Returns what to search now, and how many are left for later. Where rounds do not add up, all
+/// must be searched in this one; if that cannot be, nothing is searched for nothing.
+fn round(mut open: Vec<Place>, adds_up: bool) -> (Vec<Place>, usize) {
+    if open.len() <= ALL {
+        return (open, 0);
+    }
+    let searched = if adds_up { ALL } else { AT_ONCE };
+    let later = open.len() - searched;
+    open.truncate(searched);
+    (open, later)
 }
 
-/// Chooses where to search: everywhere, or in a large organization where a job is likely at all.
-fn in_question(
-    owner: &str,
-    heard: Vec<Place>,
-    listed: &[wire::Repository],
-    since: Timestamp,
-) -> Vec<Place> {
-    let alive: Vec<&wire::Repository> =
-        listed.iter().filter(|it| !it.archived && !it.disabled).collect();
-    let all = alive.len() <= ALL;
+/// Returns where to search: wherever jobs were heard of, and everywhere else.
+fn in_question(owner: &str, heard: Vec<Place>, listed: &[wire::Repository]) -> Vec<Place> {
+    let alive = listed.iter().filter(|it| !it.archived && !it.disabled);
     let known: BTreeSet<String> = heard.iter().map(|it| it.repository.to_lowercase()).collect();
-    let others = alive.into_iter().filter(|it| !known.contains(&it.name.to_lowercase()));
-    let others = others.filter(|it| all || it.pushed_at.is_none_or(|at| at >= since));
+    let others = alive.filter(|it| !known.contains(&it.name.to_lowercase()));
     let place = |it: &wire::Repository| Place {
         owner: owner.to_owned(),
         repository: it.name.clone(),
@@ -242,17 +269,8 @@ fn in_question(
 mod tests {
     use super::*;
 
-    fn at(hours: i64) -> Timestamp {
-        Timestamp::from_second(1_000_000_000 + hours * 3_600).expect("a date")
-    }
-
-    fn listed(number: usize, pushed: Option<i64>) -> wire::Repository {
-        wire::Repository {
-            name: format!("r{number}"),
-            pushed_at: pushed.map(at),
-            archived: false,
-            disabled: false,
-        }
+    fn listed(number: usize) -> wire::Repository {
+        wire::Repository { name: format!("r{number}"), archived: false, disabled: false }
     }
 
     fn heard(name: &str) -> Place {
@@ -260,27 +278,20 @@ mod tests {
     }
 
     #[test]
-    fn a_small_organization_is_searched_whole() {
-        let mut all: Vec<_> = (0..ALL).map(|number| listed(number, Some(-9_999))).collect();
-        all.push(wire::Repository { archived: true, ..listed(ALL, Some(0)) });
-        all.push(wire::Repository { disabled: true, ..listed(ALL + 1, Some(0)) });
-        let places = in_question("acme", vec![heard("R3"), heard("gone")], &all, at(0));
-        assert_eq!(places.len(), ALL + 1, "all, once, and the one that only we know");
+    fn every_repository_that_may_run_something_is_in_question_once() {
+        let mut all: Vec<_> = (0..900).map(listed).collect();
+        all.push(wire::Repository { archived: true, ..listed(901) });
+        all.push(wire::Repository { disabled: true, ..listed(902) });
+        let places = in_question("acme", vec![heard("R3"), heard("gone")], &all);
+        assert_eq!(places.len(), 901, "all, once, and the one that only we know");
+        assert_eq!(places[..2], [heard("R3"), heard("gone")], "likely ones first");
     }
 
     #[test]
-    fn a_large_organization_is_searched_where_jobs_were_heard_of_or_pushes_were() {
-        let mut all: Vec<_> = (0..=ALL).map(|number| listed(number, Some(-1))).collect();
-        all.push(listed(8_000, Some(0)));
-        all.push(listed(9_000, None));
-        let places = in_question("acme", vec![heard("r3")], &all, at(0));
-        let names: Vec<&str> = places.iter().map(|it| it.repository.as_str()).collect();
-        assert_eq!(names, ["r3", "r8000", "r9000"], "a push nobody dates counts");
-    }
-
-    #[test]
-    fn a_job_may_have_waited_a_day_for_its_runner() {
-        assert_eq!(pushed_since(Some(at(0)), at(9)), at(-24));
-        assert_eq!(pushed_since(None, at(0)), at(-6 * 24), "registered before we began");
+    fn a_search_that_cannot_be_ended_is_hardly_begun_unless_rounds_add_up() {
+        let places = |count: usize| (0..count).map(|it| heard(&it.to_string())).collect();
+        assert_eq!(round(places(ALL), false), (places(ALL), 0));
+        assert_eq!(round(places(ALL + 1), false), (places(AT_ONCE), ALL + 1 - AT_ONCE));
+        assert_eq!(round(places(ALL + 1), true), (places(ALL), 1));
     }
 }

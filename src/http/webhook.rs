@@ -55,9 +55,9 @@ pub(super) async fn deliver(
     };
     let now = doors.clock.now();
     match webhook::open(&hook.secrets, delivery, &hook.forge, &hook.scopes, now) {
-        Ok(News::Job(notice)) => {
-            hook.github.remember(&notice.place);
-            keep(&doors, *notice).await
+        Ok(News::Job(news)) => {
+            let notice = hook.github.hear(*news);
+            keep(&doors, notice).await
         }
         Ok(news @ (News::Ping | News::Elsewhere(_) | News::Ignored(_))) => {
             debug!(forge.id = %hook.forge, "delivery: {}", news.outcome());

@@ -1,5 +1,6 @@
 //! Puts the parts of all benches together: `target/bench/report.json` and `report.md`.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
@@ -43,11 +44,12 @@ fn page(report: &Value) -> String {
         text(&report["machine"])
     );
     for part in report["parts"].as_array().into_iter().flatten() {
-        page += &format!("\n### {}\n\n", text(&part["name"]));
+        let _ = write!(page, "\n### {}\n\n", text(&part["name"]));
         for condition in part["conditions"].as_array().into_iter().flatten() {
-            page += &format!("{}.\n", text(condition));
+            let _ = writeln!(page, "{}.", text(condition));
         }
-        page += &format!(
+        let _ = write!(
+            page,
             "Load average when it ended: {}.\n\n| figure | value | × floor | goal | |\n|---|---|---|---|---|\n",
             text(&part["load"])
         );

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use ostler::demo::agent::Deed;
-use ostler::demo::github::{SimJob, SimStage};
+use ostler::demo::github::{JobWish, SimJob, SimStage};
 use ostler::store::{History as _, InstanceQuery, Page};
-use ostler_actors::model::State;
+use ostler_actors::model::{Labels, Place, State};
 use tokio::time::Instant;
 
 use super::support::daemon::{Daemon, Stage, pool};
@@ -15,6 +15,9 @@ use super::table::Row;
 const LEASE: Duration = Duration::from_secs(30);
 /// How long the last jobs and machines may take.
 const PATIENCE: Duration = Duration::from_mins(10);
+
+/// What a job is called that no pool of ours can serve.
+const ELSEWHERE: &str = "elsewhere";
 
 /// A stage on which jobs keep coming.
 pub(crate) struct Herd {
@@ -35,7 +38,8 @@ impl Herd {
 
     /// Queues jobs until there are as many open ones as runners; one in twelve dies with its runner.
     pub(crate) fn feed(&mut self) {
-        let open = self.stage.github.jobs().iter().filter(|job| !is_over(job)).count();
+        let ours = |job: &&SimJob| !is_over(job) && job.wish.name != ELSEWHERE;
+        let open = self.stage.github.jobs().iter().filter(ours).count();
         for _ in open..usize::try_from(self.runners).unwrap_or_default() {
             self.queue_one();
         }
@@ -51,6 +55,21 @@ impl Herd {
         };
         let spread = u64::from(self.queued) * 7919 % self.length.1.max(1);
         self.stage.queue(deed, self.length.0 + spread);
+    }
+
+    /// Queues a job with labels that no pool has.
+    pub(crate) fn queue_elsewhere(&self) {
+        let labels = Labels::from_iter(["of-another-fleet"]);
+        let wish = JobWish { name: ELSEWHERE.into(), labels, script: serde_json::Value::Null };
+        let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
+        self.stage.github.queue(&place, wish);
+    }
+
+    /// Ends the jobs that no pool can serve: somebody else did them.
+    pub(crate) fn finish_elsewhere(&self) {
+        for job in self.stage.github.jobs().iter().filter(|job| job.wish.name == ELSEWHERE) {
+            self.stage.github.finish(job.id, "success");
+        }
     }
 
     /// Lets jobs come for a while.

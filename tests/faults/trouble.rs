@@ -321,7 +321,7 @@ pub(crate) fn memory_is_capped(row: &mut Row) {
         let daemon = herd.stage.lead().await;
         group.take(daemon.id());
         for _ in 0..5_000 {
-            herd.stage.queue_elsewhere();
+            herd.queue_elsewhere();
         }
         herd.graze(Duration::from_secs(45)).await;
         row.injected = "memory capped at 256 MiB (daemon and the keepers it starts)".into();
@@ -332,7 +332,7 @@ pub(crate) fn memory_is_capped(row: &mut Row) {
             group.kills()
         );
         assert_eq!(group.kills(), 0, "nobody is killed for memory");
-        herd.stage.finish_elsewhere();
+        herd.finish_elsewhere();
         herd.end(daemon, row).await;
     });
 }

@@ -51,28 +51,19 @@ pub(crate) struct Stage {
 impl Stage {
     /// Builds a stage on an SQLite file of its own.
     pub(crate) fn on_sqlite(pools: &str) -> Self {
-        let folder = folder();
-        let store = format!("sqlite://{}/ostler.db", folder.path().display());
-        Self::build(folder, store, pools)
+        Self::with_lease(None, pools, LEASE)
     }
 
     /// Builds a stage on a database of a server.
     pub(crate) fn on(store: String, pools: &str) -> Self {
-        Self::build(folder(), store, pools)
+        Self::with_lease(Some(store), pools, LEASE)
     }
 
-    /// Builds a stage whose runners may be silent for longer.
+    /// Builds a stage whose runners may be silent for so long; on SQLite if no store is named.
     pub(crate) fn with_lease(store: Option<String>, pools: &str, lease: Duration) -> Self {
         let folder = folder();
-        let own = format!("sqlite://{}/ostler.db", folder.path().display());
-        Self::build_with(folder, store.unwrap_or(own), pools, lease)
-    }
-
-    fn build(folder: TempDir, store: String, pools: &str) -> Self {
-        Self::build_with(folder, store, pools, LEASE)
-    }
-
-    fn build_with(folder: TempDir, store: String, pools: &str, lease: Duration) -> Self {
+        let own = || format!("sqlite://{}/ostler.db", folder.path().display());
+        let store = store.unwrap_or_else(own);
         let options = Options { lease, rate_limit: None, ..Options::default() };
         let github = SimGitHub::start(options).expect("a simulated GitHub");
         let owner = SimHookOwner::Scope(Scope::Organization("acme".into()));
@@ -221,21 +212,6 @@ start_permits_per_host = 64
         self.github.queue(&place, wish)
     }
 
-    /// Queues a job with labels that no pool has.
-    pub(crate) fn queue_elsewhere(&self) -> u64 {
-        let labels = Labels::from_iter(["of-another-fleet"]);
-        let wish = JobWish { name: "elsewhere".into(), labels, script: serde_json::Value::Null };
-        let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
-        self.github.queue(&place, wish)
-    }
-
-    /// Ends the jobs that no pool can serve: somebody else did them.
-    pub(crate) fn finish_elsewhere(&self) {
-        for job in self.github.jobs().iter().filter(|job| job.wish.name == "elsewhere") {
-            self.github.finish(job.id, "success");
-        }
-    }
-
     /// Returns a job.
     pub(crate) fn job(&self, id: u64) -> SimJob {
         self.github.jobs().into_iter().find(|job| job.id == id).expect("a job we queued")
@@ -260,6 +236,7 @@ start_permits_per_host = 64
     /// Fails unless every job ran once and ended as its script says.
     pub(crate) fn check_jobs(&self) {
         for job in self.github.jobs() {
+            // Asked of no pool of ours.
             if job.wish.name == "elsewhere" {
                 assert_eq!(job.starts, 0, "{job:?}");
                 continue;

@@ -97,7 +97,7 @@ impl Daemon {
 
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process");
+        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw).expect("a process");
         kill_process(pid, signal).expect("our child takes signals");
     }
 

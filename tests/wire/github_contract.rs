@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ostler::demo::github::{Options, SimGitHub};
 use ostler::github::GitHub;
-use ostler_actors::model::{Place, Scope};
+use ostler_actors::model::{JobId, Place, Scope, Sighting};
 use ostler_actors::ports::{Forge as _, RunnerRef};
 use ostler_actors::testing::contract::{BenchJob, ForgeBench, forge_contract};
 use tokio::sync::Mutex;
@@ -56,6 +56,14 @@ impl ForgeBench for Bench {
 
     fn scope(&self) -> Scope {
         self.scope.clone()
+    }
+
+    /// The repositories of an enterprise cannot be listed, so a job cannot be ruled out.
+    fn without_work(&self) -> Sighting<JobId> {
+        match self.scope {
+            Scope::Enterprise(_) => Sighting::Unknown(String::new()),
+            Scope::Repository { .. } | Scope::Organization(_) => Sighting::Absent,
+        }
     }
 
     async fn queue(&self) -> BenchJob {

@@ -99,7 +99,7 @@ async fn a_job_is_announced_signed_at_every_turn_of_its_life() {
         .taken()
         .into_iter()
         .map(|(_, news)| match news {
-            News::Job(notice) => notice.fact.rank(),
+            News::Job(news) => news.notice.fact.rank(),
             other @ (News::Ping | News::Elsewhere(_) | News::Ignored(_)) => panic!("{other:?}"),
         })
         .collect();
@@ -170,4 +170,59 @@ async fn a_sweep_that_cannot_read_the_log_says_so() {
     sim.lie(|lies| lies.errors = 9);
     let failed = github.sweep_deliveries(&Hook::Scope { scope: acme(), id }, None).await;
     assert!(failed.is_err_and(|why| why.contains("502")));
+}
+
+#[tokio::test]
+async fn a_log_too_long_for_one_sweep_is_read_on_where_it_was_stopped() {
+    let (sim, _, receiver) = scene().await;
+    let github = adapter(settings(&sim, token_of(&sim)));
+    let id = sim.add_hook(SimHookOwner::Scope(acme()), &receiver.url, "hush");
+    let hook = Hook::Scope { scope: acme(), id };
+    sim.lie(|lies| lies.lost_webhooks = 1);
+    for _ in 0..450 {
+        sim.queue(&web(), wish(&["linux"]));
+    }
+    assert_eq!(settled(&sim, id).await, 450);
+    // Two pages are shown, then GitHub is silent for a while.
+    sim.lie(|lies| lies.errors_after = Some(2));
+    let first = github.sweep_deliveries(&hook, None).await.unwrap();
+    assert_eq!((first.read, first.asked_again.len(), first.cursor.is_whole()), (200, 0, false));
+    // The place survives a restart as text.
+    let place = first.cursor.to_string().parse().unwrap();
+    let hours = |hours| std::time::Duration::from_hours(hours);
+    sim.lie(|lies| (lies.errors_after, lies.clock_ahead) = (Some(4), hours(1)));
+    let second = github.sweep_deliveries(&hook, Some(place)).await.unwrap();
+    assert!(!second.cursor.is_whole() && second.asked_again.is_empty(), "{second:?}");
+    sim.lie(|lies| (lies.errors_after, lies.clock_ahead) = (None, hours(2)));
+    let third = github.sweep_deliveries(&hook, Some(second.cursor)).await.unwrap();
+    assert_eq!((third.read, third.asked_again.len()), (50, 1), "the rest alone is read");
+    assert!(third.cursor.is_whole());
+    settled(&sim, id).await;
+    assert_eq!(sim.attempts(id).iter().filter(|it| it.status == 202).count(), 450);
+    let heard = github.figures().heard;
+    assert_eq!((heard.logged, heard.missed), (450, 1), "each once, however often it was read");
+}
+
+#[tokio::test]
+async fn what_was_missed_and_how_late_is_counted() {
+    let (sim, github, receiver) = scene().await;
+    let id = sim.add_hook(SimHookOwner::Scope(acme()), &receiver.url, "hush");
+    let hook = Hook::Scope { scope: acme(), id };
+    sim.lie(|lies| lies.lost_webhooks = 1);
+    for _ in 0..4 {
+        sim.queue(&web(), wish(&["linux"]));
+    }
+    settled(&sim, id).await;
+    let report = github.sweep_deliveries(&hook, None).await.unwrap();
+    github.sweep_deliveries(&hook, Some(report.cursor)).await.unwrap();
+    settled(&sim, id).await;
+    for (_, news) in receiver.taken() {
+        if let News::Job(news) = news {
+            github.hear(*news);
+        }
+    }
+    let heard = github.figures().heard;
+    assert_eq!((heard.deliveries, heard.logged, heard.missed), (4, 4, 1), "{heard:?}");
+    assert_eq!(heard.lateness.count, 4);
+    assert!((heard.miss_rate() - 0.25).abs() < 1e-9);
 }

@@ -1,16 +1,19 @@
 //! Deliveries that nobody would send: signature and parser against mutated bytes.
 //!
-//! `make fuzz` runs this for `FUZZ_SECONDS`; every test run tries each file of the corpus with a
-//! few thousand mutations. Whatever comes: no panic, the same answer twice, nothing unsigned is
-//! read, nothing signed is called unsigned, and no refusal repeats what was sent.
+//! Every test run tries each file of the corpus with a few thousand mutations. `make fuzz` prefers
+//! the fuzzer that is guided by coverage (`tests/fuzz`), which wants a nightly compiler; without one
+//! it runs this for `FUZZ_SECONDS`. What must hold is written once, in `tests/fuzz/judge.rs`.
 
 use std::time::Duration;
 
-use aws_lc_rs::hmac;
 use jiff::Timestamp;
-use ostler::github::webhook::{News, Refusal, Request, Secrets, open};
-use ostler_actors::model::{DeliveryId, ForgeId, Scope};
+use ostler::github::webhook;
 use tokio::time::Instant;
+
+#[path = "../fuzz/judge.rs"]
+mod judge;
+
+use judge::Judge;
 
 /// Pieces that mean something to the parser.
 const WORDS: &[&str] = &[
@@ -95,89 +98,8 @@ fn mutate(dice: &mut Dice, corpus: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-fn hex(bytes: &[u8]) -> String {
-    let pairs: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    pairs.concat()
-}
-
-/// Holds what every delivery is judged against.
-struct Gate {
-    key: hmac::Key,
-    secrets: Secrets,
-    forge: ForgeId,
-    scopes: Vec<Scope>,
-}
-
-impl Gate {
-    fn new() -> Self {
-        let secrets = ["hush", "the old one"].map(|it| it.to_owned().into());
-        Self {
-            key: hmac::Key::new(hmac::HMAC_SHA256, b"hush"),
-            secrets: Secrets::new(&secrets),
-            forge: ForgeId::new("github"),
-            scopes: vec!["acme".parse().unwrap(), "octo-org/example-workflow".parse().unwrap()],
-        }
-    }
-
-    fn open(&self, request: Request<'_>) -> Result<News, Refusal> {
-        open(&self.secrets, request, &self.forge, &self.scopes, Timestamp::UNIX_EPOCH)
-    }
-
-    /// Tries one body: signed well, then signed for other bytes, then with a spoilt signature.
-    fn try_body(&self, dice: &mut Dice, body: &[u8]) -> bool {
-        let good = format!("sha256={}", hex(hmac::sign(&self.key, body).as_ref()));
-        let request = Request {
-            event: match dice.below(16) {
-                0 => None,
-                1 => Some("ping"),
-                2 => Some("push"),
-                _ => Some("workflow_job"),
-            },
-            delivery: Some("a-guid"),
-            signature: Some(&good),
-            body,
-        };
-        let told = self.open(request);
-        assert_eq!(told, self.open(request), "the same answer twice");
-        let job = match &told {
-            Ok(News::Job(notice)) => {
-                assert!(self.scopes.iter().any(|scope| scope.covers(&notice.place)));
-                assert_eq!(notice.delivery.as_ref().map(DeliveryId::as_str), Some("a-guid"));
-                assert!(
-                    notice.runner.is_none() || notice.fact.rank() > 1,
-                    "only work has a runner"
-                );
-                true
-            }
-            Ok(News::Ignored(word)) => {
-                assert!(word.chars().count() <= 64 && !word.chars().any(char::is_control));
-                false
-            }
-            Ok(News::Ping | News::Elsewhere(_)) => false,
-            Err(Refusal::Malformed(why)) => {
-                assert!(why.len() < 120, "a refusal repeats what was sent: {why}");
-                false
-            }
-            Err(other) => panic!("signed, and refused: {other}"),
-        };
-        let mut other = body.to_vec();
-        other.push(b' ');
-        let forged = self.open(Request { body: &other, ..request });
-        assert_eq!(forged, Err(Refusal::BadSignature));
-        let mut spoilt = good.clone().into_bytes();
-        let at = dice.below(spoilt.len());
-        spoilt[at] = b' ' + u8::try_from(dice.below(95)).unwrap();
-        let spoilt = String::from_utf8(spoilt).unwrap();
-        if !spoilt.trim().eq_ignore_ascii_case(&good) {
-            let refused = self.open(Request { signature: Some(&spoilt), ..request });
-            assert_eq!(refused, Err(Refusal::BadSignature), "{spoilt}");
-        }
-        job
-    }
-}
-
 fn corpus() -> Vec<Vec<u8>> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wire/corpus");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fuzz/corpus");
     let mut paths: Vec<_> =
         std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
     paths.sort();
@@ -188,21 +110,19 @@ fn corpus() -> Vec<Vec<u8>> {
 
 /// Mutates until it is told to stop; returns how many bodies were tried and how many were jobs.
 fn run(seed: u64, goes_on: impl Fn(u64) -> bool) -> (u64, u64) {
-    let (gate, mut corpus) = (Gate::new(), corpus());
+    let (judge, mut corpus) = (Judge::new(), corpus());
     let (mut tried, mut jobs) = (0, 0);
     let mut dice = Dice(seed);
     for body in &corpus {
-        gate.try_body(&mut dice, body);
+        judge.judge(body);
     }
     while goes_on(tried) {
         let state = dice.0;
         let body = mutate(&mut dice, &corpus);
-        let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            gate.try_body(&mut dice, &body)
-        }));
+        let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| judge.judge(&body)));
         let Ok(job) = judged else {
             let text = String::from_utf8_lossy(&body);
-            panic!("seed {state}: add this to tests/wire/corpus and mend it:\n{text}");
+            panic!("seed {state}: add this to tests/fuzz/corpus and mend it:\n{text}");
         };
         tried += 1;
         jobs += u64::from(job);

@@ -68,7 +68,7 @@ fn without(pointer: &str) -> Value {
 
 fn job(payload: &Value) -> JobNotice {
     match read("workflow_job", payload.to_string().as_bytes()) {
-        Ok(News::Job(notice)) => *notice,
+        Ok(News::Job(news)) => news.notice,
         other => panic!("{other:?} from {payload}"),
     }
 }
@@ -316,7 +316,8 @@ fn every_example_of_github_is_read() {
         let news = open(&secrets, request, &ForgeId::new("github"), &[scope], now()).unwrap();
         match (event, news) {
             ("ping", News::Ping) => {}
-            ("workflow_job", News::Job(notice)) => {
+            ("workflow_job", News::Job(news)) => {
+                let notice = news.notice;
                 let action = payload["action"].as_str().unwrap();
                 let rank = ["waiting", "queued", "in_progress", "completed"]
                     .iter()

@@ -65,19 +65,61 @@ async fn a_list_or_a_repository_that_does_not_answer_leaves_it_unknown() {
 }
 
 #[tokio::test]
-async fn idle_runners_of_a_large_organization_can_still_be_let_go() {
+async fn an_app_on_selected_repositories_finds_jobs_but_rules_none_out() {
+    let (sim, github) = pair();
+    for name in ["web", "hidden"] {
+        let place = Place { repository: name.into(), ..web() };
+        sim.add_repository(&place, jiff::Timestamp::now());
+    }
+    let minted = mint(&github, "m1").await;
+    assert_eq!(github.work_of(&acme(), &who("m1")).await, Sighting::Absent);
+    sim.lie(|lies| lies.selected = Some(vec!["web".into()]));
+    let number = sim.queue(&Place { repository: "hidden".into(), ..web() }, wish(&["linux"]));
+    take_job(&sim, &minted.jit).await;
+    let seen = github.work_of(&acme(), &who("m1")).await;
+    let told = matches!(&seen, Sighting::Unknown(why) if why.contains("install it on all"));
+    assert!(told, "{seen:?}");
+    sim.lie(|lies| lies.selected = None);
+    assert_eq!(github.work_of(&acme(), &who("m1")).await, Sighting::Seen(job_id(number)));
+}
+
+#[tokio::test]
+async fn a_large_organization_is_searched_in_rounds_once_the_registration_is_gone() {
     let sim = start(Options { rate_limit: None, ..Options::default() });
     let github = adapter(settings(&sim, token_of(&sim)));
-    let now = jiff::Timestamp::now();
-    let last_week = now - std::time::Duration::from_hours(7 * 24);
-    for number in 0..1_200 {
-        sim.add_repository(&place(number), if number % 100 == 0 { now } else { last_week });
+    for number in 0..1_400 {
+        sim.add_repository(&place(number), jiff::Timestamp::now());
     }
-    github.remember(&place(5));
-    mint(&github, "m1").await;
+    let looked = |sim: &ostler::demo::github::SimGitHub| count(sim, "GET", "/actions/runs");
+    let unknown = async |name: &str, says: &str| {
+        let seen = github.work_of(&acme(), &who(name)).await;
+        assert!(matches!(&seen, Sighting::Unknown(why) if why.contains(says)), "{seen:?}");
+    };
+    let minted = mint(&github, "m1").await;
+    for _ in 0..2 {
+        unknown("m1", "1384 are still to be searched").await;
+    }
+    github.deregister(&acme(), minted.id).await.unwrap();
+    unknown("m1", "1384 are still to be searched").await;
+    assert!(looked(&sim) < 60, "what proves nothing is not asked");
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_mins(3)).await;
+    tokio::time::resume();
+    unknown("m1", "800 are still to be searched").await;
+    unknown("m1", "200 are still to be searched").await;
     assert_eq!(github.work_of(&acme(), &who("m1")).await, Sighting::Absent);
-    assert_eq!(count(&sim, "GET", "/actions/runs"), 13, "pushed to lately, and heard of");
-    assert_eq!(count(&sim, "GET", "/orgs/acme/repos"), 13, "every page is read");
+    let searched = looked(&sim);
+    assert!((1_400..1_460).contains(&searched), "{searched}: everywhere, once");
+}
+
+#[tokio::test]
+async fn in_an_enterprise_jobs_are_found_but_never_ruled_out() {
+    let sim = start(Options { rate_limit: None, ..Options::default() });
+    let github = adapter(settings(&sim, token_of(&sim)));
+    let scope = Scope::Enterprise("initech".into());
+    github.remember(&Place { enterprise: Some("initech".into()), ..web() });
+    let seen = github.work_of(&scope, &who("m1")).await;
+    assert!(matches!(&seen, Sighting::Unknown(why) if why.contains("ruled out")), "{seen:?}");
 }
 
 #[tokio::test]

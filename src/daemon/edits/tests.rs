@@ -66,6 +66,33 @@ async fn an_edit_whose_providers_cannot_be_built_changes_nothing_and_is_shown() 
 }
 
 #[actix_rt::test]
+async fn an_edit_that_only_has_to_wait_is_put_in_force_by_itself_and_a_newer_one_takes_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut daemon = daemon(folder.path()).await;
+    assert!(daemon.try_again_leading().await.is_none(), "there is nothing to try");
+    let before = Arc::clone(&daemon.config);
+    let disk = folder.path().join("not-mounted-yet");
+    let early = with_runner_dir(&before, &disk);
+    assert!(daemon.take_news_leading(Ok(Arc::clone(&early))).await.is_none());
+    assert!(daemon.try_again_leading().await.is_none(), "nothing has changed");
+    let shown = daemon.status.shown().config_problem.expect("a problem");
+    assert!(shown.ends_with("it is tried again by itself"), "{shown}");
+    std::fs::create_dir(&disk).expect("a folder");
+    assert!(daemon.try_again_leading().await.is_some(), "the fleet is started again");
+    assert!(Arc::ptr_eq(&daemon.config, &early));
+    assert_eq!(daemon.status.shown().config_problem, None);
+
+    let never = with_runner_dir(&before, &folder.path().join("nowhere"));
+    assert!(daemon.take_news_leading(Ok(never)).await.is_none());
+    let mut restart = Config::clone(&early);
+    restart.http.public_url = Some("https://elsewhere.example".into());
+    assert!(daemon.take_news_leading(Ok(Arc::new(restart))).await.is_none());
+    let shown = daemon.status.shown().config_problem.expect("a problem");
+    assert!(shown.ends_with("takes a restart"), "{shown}");
+    assert!(daemon.deferred.is_none(), "an edit that was replaced is not brought back");
+}
+
+#[actix_rt::test]
 async fn a_pool_that_goes_is_listened_to_for_as_long_as_it_may_have_runners() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut daemon = daemon(folder.path()).await;

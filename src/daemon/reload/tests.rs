@@ -25,7 +25,7 @@ fn without_pools(config: &Config) -> Config {
 }
 
 fn is_refused(edit: &Edit) -> bool {
-    matches!(edit, Edit::Refused(_))
+    matches!(edit, Edit::NotYet(_))
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn what_machines_of_a_removed_pool_use_may_not_go() {
     let mut new = old.clone();
     new.providers.clear();
     let refused = edit(&old, &new, Some(&left_of(&first)));
-    assert!(matches!(&refused, Edit::Refused(why) if why.contains("pool removed")), "{refused:?}");
+    assert!(matches!(&refused, Edit::NotYet(why) if why.contains("pool removed")), "{refused:?}");
     assert_eq!(edit(&old, &new, Some(&[])), Edit::Adapters, "all of it has drained");
     let mut new = old.clone();
     new.forges.clear();

@@ -45,7 +45,11 @@ pub(super) fn installation(state: &State, caller: &Caller, owner: &str) -> Reply
     }
     let found = state.installations.iter().find(|(_, it)| it.eq_ignore_ascii_case(owner));
     found.map_or_else(Reply::not_found, |(id, owner)| {
-        Reply::new(200, shapes::installation(*id, owner))
+        let mut shape = shapes::installation(*id, owner);
+        if state.lies.selected.is_some() {
+            shape["repository_selection"] = json!("selected");
+        }
+        Reply::new(200, shape)
     })
 }
 

@@ -62,7 +62,8 @@ fn checked(state: &mut State, ask: &Ask) -> Reply {
     if Lies::tell(&mut state.lies.silence) {
         return Reply { never: true, ..Reply::default() };
     }
-    if Lies::tell(&mut state.lies.errors) {
+    let over = state.lies.errors_after.as_mut().is_some_and(|left| !Lies::tell(left));
+    if over || Lies::tell(&mut state.lies.errors) {
         return Reply::error(502, "Server Error");
     }
     let Some(caller) = caller(state, ask) else { return Reply::error(401, "Bad credentials") };
@@ -82,7 +83,7 @@ fn checked(state: &mut State, ask: &Ask) -> Reply {
     }
     let mut reply = match lie_about(state, ask) {
         Some(lie) => lie,
-        None if !is_shown(&caller, ask) => Reply::not_found(),
+        None if !is_shown(state, &caller, ask) => Reply::not_found(),
         None => desk::answer(state, &caller, ask),
     };
     let unchanged = ask.etag.is_some() && reply.status == 200 && ask.etag == Some(etag(&reply));
@@ -119,12 +120,16 @@ fn caller(state: &State, ask: &Ask) -> Option<Caller> {
 }
 
 /// Tells whether the caller may see what it asks about; the rest is not there for it.
-fn is_shown(caller: &Caller, ask: &Ask) -> bool {
+fn is_shown(state: &State, caller: &Caller, ask: &Ask) -> bool {
     match caller {
+        Caller::Installation(_) => match (&state.lies.selected, ask.segments.as_slice()) {
+            (Some(selected), [repos, _, name, ..]) if repos == "repos" => selected.contains(name),
+            _ => true,
+        },
         Caller::Guest(owner) => {
             ask.segments.get(1).is_some_and(|it| it.eq_ignore_ascii_case(owner))
         }
-        Caller::Token | Caller::App | Caller::Installation(_) => true,
+        Caller::Token | Caller::App => true,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use ostler_actors::model::Scope;
+use ostler_actors::model::{Place, Scope};
 use serde_json::Value;
 
 use super::desk::{Ask, Reply, page};
@@ -45,7 +45,11 @@ pub(super) fn repositories(state: &mut State, ask: &Ask, scope: &Scope) -> Reply
     let mut pushed: BTreeMap<(String, String), Timestamp> = BTreeMap::new();
     let of_jobs = state.jobs.values().map(|job| (&job.place, job.queued_at));
     let others = state.repositories.iter().map(|(place, at)| (place, *at));
-    for (place, at) in of_jobs.chain(others).filter(|(place, _)| scope.covers(place)) {
+    let installed = state.tokens.contains_key(&ask.bearer);
+    let selected = state.lies.selected.as_ref().filter(|_| installed);
+    let shown = |place: &Place| selected.is_none_or(|names| names.contains(&place.repository));
+    let all = of_jobs.chain(others);
+    for (place, at) in all.filter(|(place, _)| scope.covers(place) && shown(place)) {
         let known = pushed.entry((place.owner.clone(), place.repository.clone())).or_insert(at);
         *known = at.max(*known);
     }

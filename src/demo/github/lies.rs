@@ -19,6 +19,8 @@ pub struct Lies {
     pub forbidden: Vec<&'static str>,
     /// Calls that fail before anything happens.
     pub errors: u32,
+    /// After how many more calls all others fail.
+    pub errors_after: Option<u32>,
     /// Calls that are done and then answered 502.
     pub lost_answers: u32,
     /// Calls that are never answered.
@@ -35,6 +37,8 @@ pub struct Lies {
     pub version_ends: Option<jiff::Timestamp>,
     /// When every repository claims to have been pushed to last.
     pub pushed_at: Option<jiff::Timestamp>,
+    /// The repositories the App is installed on, where it is not installed on all.
+    pub selected: Option<Vec<String>>,
     /// How wrong the server's clock is.
     pub clock_ahead: Duration,
 }

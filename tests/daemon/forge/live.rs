@@ -68,6 +68,15 @@ async fn a_right_that_is_missing_is_named() {
 }
 
 #[tokio::test]
+async fn an_app_that_is_installed_on_selected_repositories_is_told() {
+    let desk = good(Desk::with_app()).await;
+    desk.sim.lie(|lies| lies.selected = Some(vec!["web".into()]));
+    let (rows, text) = tried(&desk, 0);
+    assert_eq!(grade(&rows, "repositories"), "doubt", "{text}");
+    assert!(text.contains("install it on all repositories"), "{text}");
+}
+
+#[tokio::test]
 async fn a_credential_that_is_refused_ends_the_questions() {
     let desk = Desk::with_token();
     desk.write("token", "ghp_of_somebody_who_left");
