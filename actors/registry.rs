@@ -18,8 +18,8 @@ use tokio::sync::broadcast;
 use crate::instance::ToInstance;
 use crate::mail::Inlet;
 use crate::model::{
-    Event, HolderId, HostName, Instance, InstanceId, MachineName, PoolId, ProviderId, State,
-    Timestamp,
+    Event, HolderId, HostName, Instance, InstanceId, Job, JobFact, JobId, MachineName, PoolId,
+    ProviderId, State, Timestamp,
 };
 
 /// How many events a slow reader may lag behind before it is told that it missed some.
@@ -30,6 +30,7 @@ pub struct Registry {
     instances: DashMap<InstanceId, Slot>,
     pools: DashMap<PoolId, Arc<PoolView>>,
     foreign: DashMap<ProviderId, BTreeMap<MachineName, Foreign>>,
+    jobs: DashMap<JobId, Arc<Job>>,
     feed: broadcast::Sender<Arc<Event>>,
     told: AtomicU64,
     violations: AtomicU64,
@@ -82,6 +83,7 @@ impl Default for Registry {
             instances: DashMap::new(),
             pools: DashMap::new(),
             foreign: DashMap::new(),
+            jobs: DashMap::new(),
             feed: broadcast::channel(FEED).0,
             told: AtomicU64::new(0),
             violations: AtomicU64::new(0),
@@ -120,6 +122,7 @@ impl Registry {
     pub fn clear_ownerless(&self) {
         self.instances.retain(|_, slot| slot.inlet.is_some());
         self.pools.clear();
+        self.jobs.clear();
     }
 
     /// Returns how to reach the owner of an instance.
@@ -149,6 +152,23 @@ impl Registry {
         rows
     }
 
+    /// Returns the first instances by name that fit, at most so many.
+    pub fn instances_where(
+        &self,
+        fits: impl Fn(&Arc<Instance>) -> bool,
+        limit: usize,
+    ) -> Vec<Arc<Instance>> {
+        let found = self.instances.iter().filter_map(|slot| slot.row.clone()).filter(fits);
+        let mut rows: Vec<_> = found.collect();
+        // Only those that are shown need their order.
+        if limit < rows.len() {
+            rows.select_nth_unstable_by(limit, |a, b| a.id.cmp(&b.id));
+            rows.truncate(limit);
+        }
+        rows.sort_by(|a, b| a.id.cmp(&b.id));
+        rows
+    }
+
     /// Returns how many entries there are.
     pub fn len(&self) -> usize {
         self.instances.len()
@@ -174,6 +194,44 @@ impl Registry {
         let mut views: Vec<_> = self.pools.iter().map(|view| Arc::clone(&view)).collect();
         views.sort_by(|a, b| a.id.cmp(&b.id));
         views
+    }
+
+    /// Shows a job as the ledger last saved it; one that is over leaves the board, and so does one
+    /// that runs though no pool of ours could serve it: it is somebody else's.
+    pub(crate) fn show_job(&self, job: Job) {
+        let elsewhere = job.pool.is_none()
+            && job.execution.is_none()
+            && job.fact.rank() >= JobFact::InProgress.rank();
+        if job.is_live() && !elsewhere {
+            self.jobs.insert(job.id.clone(), Arc::new(job));
+        } else {
+            self.jobs.remove(&job.id);
+        }
+    }
+
+    /// Shows the jobs a new ledger begins with, and no others.
+    pub(crate) fn show_jobs(&self, jobs: &[Job]) {
+        self.jobs.clear();
+        for job in jobs {
+            self.show_job(job.clone());
+        }
+    }
+
+    /// Takes a job off the board: nobody remembers it.
+    pub(crate) fn hide_job(&self, id: &JobId) {
+        self.jobs.remove(id);
+    }
+
+    /// Returns the jobs that wait or run, those that no pool serves included, oldest first.
+    pub fn jobs(&self) -> Vec<Arc<Job>> {
+        let mut jobs: Vec<_> = self.jobs.iter().map(|job| Arc::clone(&job)).collect();
+        jobs.sort_by(|a, b| (a.queued_at, &a.id).cmp(&(b.queued_at, &b.id)));
+        jobs
+    }
+
+    /// Returns a job that waits or runs.
+    pub fn job(&self, id: &JobId) -> Option<Arc<Job>> {
+        self.jobs.get(id).map(|job| Arc::clone(&job))
     }
 
     /// Shows which machines of a provider carry our stamp and a holder we never had.

@@ -56,7 +56,7 @@ mod walks;
 
 pub(crate) use actor::{Birth, Child, Links, start};
 pub use answer::{Answer, Token};
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub(crate) use birth::wished;
 pub use explain::explain_instance;
 pub use kit::Kit;

@@ -102,6 +102,7 @@ impl LedgerActor {
             let (now, settings) = (this.now(), this.links.settings.clone());
             info!(jobs = memory.open.len(), "the ledger is open");
             let Memory { open, closed, tombstones, unhandled, live } = memory;
+            this.links.base.registry.show_jobs(&open);
             this.ledger = Ledger::restore(settings, open, closed, tombstones, now);
             for row in live {
                 let has_owner = this.links.base.registry.inlet(&row.id).is_some();
@@ -150,11 +151,15 @@ impl LedgerActor {
             return self.perform(acts, replies);
         }
         let events: Vec<_> = save.events.values().cloned().collect();
+        let jobs: Vec<_> = save.jobs.values().cloned().collect();
         let save = save.marked(self.links.base.epoch, self.links.base.write_id());
         let rows = self.links.kit.clone();
         let saved = async move { save_for_ever(&rows, save).await };
         ctx.wait(saved.into_actor(self).map(move |saved, this, ctx| match saved {
             Ok(()) => {
+                for job in jobs {
+                    this.links.base.registry.show_job(job);
+                }
                 for event in events {
                     this.links.base.registry.announce(&event);
                 }
@@ -204,6 +209,8 @@ impl LedgerActor {
                 let _ = self.links.requeue.tell(ToRequeue::Ask(job));
             }
             Act::Announce(event) => self.links.base.registry.announce(&event),
+            Act::Show(job) => self.links.base.registry.show_job(*job),
+            Act::Hide(job) => self.links.base.registry.hide_job(&job),
         }
     }
 

@@ -95,4 +95,8 @@ pub(crate) enum Act {
     AskForge(JobId),
     /// Tell followers of the feed something that is not kept.
     Announce(Event),
+    /// Show a job that has no row on the board.
+    Show(Box<Job>),
+    /// Take a job that has no row off the board.
+    Hide(JobId),
 }

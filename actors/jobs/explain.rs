@@ -1,7 +1,11 @@
 //! Why a job waits, or what became of it, in sentences for people.
 
+mod holdups;
+
 use std::sync::Arc;
 use std::time::Duration;
+
+pub use holdups::{BudgetLeft, HoldUps, why_it_waits};
 
 use super::Accepts;
 use super::routing::{Route, Want, route};
@@ -35,13 +39,14 @@ pub fn explain_job(
     job: &Job,
     events: &[Event],
     pools: &[PoolStanding],
+    holdups: &HoldUps,
     now: Timestamp,
 ) -> Vec<String> {
     let mut said = match job.state() {
         JobState::Waiting => {
             vec!["The forge holds it back by a deployment rule; nobody may serve it yet.".into()]
         }
-        JobState::Queued => queued(job, events, pools, now),
+        JobState::Queued => queued(job, events, pools, holdups, now),
         JobState::Offered => offered(job, now),
         JobState::Running => vec![running(job, now)],
         JobState::Completed => vec![format!("It is over: the forge says {:?}.", job.fact)],
@@ -51,7 +56,13 @@ pub fn explain_job(
     said
 }
 
-fn queued(job: &Job, events: &[Event], pools: &[PoolStanding], now: Timestamp) -> Vec<String> {
+fn queued(
+    job: &Job,
+    events: &[Event],
+    pools: &[PoolStanding],
+    holdups: &HoldUps,
+    now: Timestamp,
+) -> Vec<String> {
     let mut said = vec![format!("It has waited for a runner for {}.", ago(job.queued_at, now))];
     let standing: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
     match (&job.pool, route(&Want::of(job), &standing)) {
@@ -59,14 +70,19 @@ fn queued(job: &Job, events: &[Event], pools: &[PoolStanding], now: Timestamp) -
         (None, Route::To(pool) | Route::Held { pool, .. }) => {
             said.push(format!("Pool `{pool}` can serve it and will be told."));
         }
-        (Some(pool), _) => said.extend(in_line(pool, pools, now)),
+        (Some(pool), _) => said.extend(in_line(pool, pools, holdups, now)),
     }
     said.extend(last_offer(events, now));
     said
 }
 
 /// Says how things stand in the pool a job waits for.
-fn in_line(pool: &PoolId, pools: &[PoolStanding], now: Timestamp) -> Vec<String> {
+fn in_line(
+    pool: &PoolId,
+    pools: &[PoolStanding],
+    holdups: &HoldUps,
+    now: Timestamp,
+) -> Vec<String> {
     let mut said = vec![format!("It is demand of pool `{pool}`, which fits its labels best.")];
     let standing = pools.iter().find(|standing| standing.spec.id == *pool);
     let Some((standing, view)) = standing.and_then(|it| Some((it, it.view.as_ref()?))) else {
@@ -97,6 +113,7 @@ fn in_line(pool: &PoolId, pools: &[PoolStanding], now: Timestamp) -> Vec<String>
         ),
     });
     said.push(format!("{} jobs wait for it.", view.demand));
+    said.extend(holdups.told(standing, now));
     said
 }
 

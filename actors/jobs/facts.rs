@@ -61,6 +61,8 @@ impl Ledger {
         if let Some(job) = self.unservable.get_mut(id) {
             if notice.fact.rank() > job.fact.rank() {
                 job.fact = notice.fact.clone();
+                let shown = Act::Show(Box::new(job.clone()));
+                self.act(shown);
             }
             return ours && self.recall(id, now);
         }
@@ -105,7 +107,11 @@ impl Ledger {
         let subject = Subject::Job(job.id.clone());
         let what = What::Nobody(why);
         self.act(Act::Announce(Event { subject, seq: 0, at: now, last_at: now, count: 1, what }));
-        self.unservable.keep(Job { fact, ..job });
+        let job = Job { fact, ..job };
+        self.act(Act::Show(Box::new(job.clone())));
+        if let Some(forgotten) = self.unservable.keep(job) {
+            self.act(Act::Hide(forgotten));
+        }
     }
 
     /// Counts a job that was put aside among the open ones again.

@@ -65,17 +65,18 @@ pub(super) struct Unservable {
 }
 
 impl Unservable {
-    pub(super) fn keep(&mut self, job: Job) {
+    /// Remembers a job; returns the one that is forgotten for it.
+    pub(super) fn keep(&mut self, job: Job) -> Option<JobId> {
         let id = job.id.clone();
         if self.jobs.insert(id.clone(), job).is_some() {
-            return;
+            return None;
         }
         self.order.push_back(id);
-        if self.order.len() > UNSERVABLE
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.jobs.remove(&oldest);
+        if self.order.len() <= UNSERVABLE {
+            return None;
         }
+        let oldest = self.order.pop_front()?;
+        self.jobs.remove(&oldest).map(|job| job.id)
     }
 
     pub(super) fn take(&mut self, id: &JobId) -> Option<Job> {

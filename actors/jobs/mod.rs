@@ -37,6 +37,6 @@ mod routing;
 pub(crate) mod tests;
 
 pub(crate) use actor::{LedgerStart, start};
-pub use explain::{PoolStanding, explain_job};
+pub use explain::{BudgetLeft, HoldUps, PoolStanding, explain_job, why_it_waits};
 pub use kit::Kit;
 pub use messages::{Accepts, Finding, InstanceNews, News, ToLedger};

@@ -187,6 +187,24 @@ pub enum JobState {
     Closed,
 }
 
+impl JobState {
+    /// All states, in the order of life.
+    pub const ALL: [Self; 6] =
+        [Self::Waiting, Self::Queued, Self::Offered, Self::Running, Self::Completed, Self::Closed];
+
+    /// Returns the word used everywhere: rows, API, metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Queued => "queued",
+            Self::Offered => "offered",
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 /// Holds our decision about who should serve a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -78,6 +78,35 @@ pub enum VerdictClass {
 }
 
 impl VerdictClass {
+    /// All of them.
+    pub const ALL: [Self; 25] = [
+        Self::Clean,
+        Self::Wasted,
+        Self::HandshakeLost,
+        Self::RunnerError,
+        Self::OutdatedRunner,
+        Self::HostOom,
+        Self::GuestKilled,
+        Self::Terminated,
+        Self::Aborted,
+        Self::Crashed,
+        Self::BootFailed,
+        Self::CreateFailed,
+        Self::ImagePull,
+        Self::Unschedulable,
+        Self::Evicted,
+        Self::Preempted,
+        Self::Deadline,
+        Self::NodeLost,
+        Self::DeletedExternally,
+        Self::Vanished,
+        Self::Zombie,
+        Self::Unreported,
+        Self::Removed,
+        Self::Forced,
+        Self::Unknown,
+    ];
+
     /// Returns the word used everywhere.
     pub fn as_str(self) -> &'static str {
         match self {

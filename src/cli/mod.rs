@@ -6,6 +6,7 @@ mod demo_runner;
 mod hook;
 mod keeper;
 mod live;
+mod openapi;
 mod plan;
 mod run;
 mod sim;
@@ -41,6 +42,8 @@ enum Command {
     Sim(sim::Sim),
     /// Looks after the store: backup, restore, vacuum, stats.
     Store(store::Store),
+    /// Prints the description of the HTTP API (OpenAPI 3.1).
+    Openapi(openapi::Openapi),
     /// Keeps one local runner; started by the daemon.
     #[command(hide = true)]
     Keeper(keeper::Keeper),
@@ -61,6 +64,7 @@ impl Cli {
             Command::Demo(demo) => demo.run(),
             Command::Sim(sim) => sim.run(),
             Command::Store(store) => store.run(),
+            Command::Openapi(openapi) => openapi.run(),
             Command::Keeper(keeper) => keeper.run(),
             Command::DemoRunner(runner) => runner.run(),
         }

@@ -62,7 +62,7 @@ impl Run {
         let telling = service.clone();
         tokio::spawn(watch::run(watching, hangup, move || telling.reloading(), tell));
         let daemon = Daemon::open(loaded, service).await?;
-        tracing::info!("listening on http://{}", daemon.address());
+        tracing::info!("listening on {}", daemon.url());
         daemon.run(news, stop).await
     }
 }

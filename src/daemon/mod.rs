@@ -47,7 +47,7 @@ pub use system::{on_system, stop_on_signal};
 
 use crate::config::watch::News;
 use crate::config::{Config, Loaded, Synchronous};
-use crate::http::{self, Doors};
+use crate::http::{self, Doors, Following, Parts};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::{github, providers, store};
 use adapters::{Forges, Lent};
@@ -80,17 +80,9 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
-    /// A server.
-    #[error(
-        "cannot listen on `{address}`; another program may use it, or the address is not of this machine"
-    )]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
+    /// The servers.
+    #[error(transparent)]
+    Doors(#[from] http::NoServer),
     /// A forge.
     #[error("forge `{name}` cannot be used")]
     Forge {
@@ -119,12 +111,6 @@ pub enum StartError {
         /// Of which kind.
         kind: &'static str,
     },
-    /// TLS is configured and cannot be served yet.
-    #[error(
-        "`[http.tls]` is not served by this release; remove it, and let a proxy in front of \
-         `http.listen` speak TLS"
-    )]
-    Tls,
     /// The system's signals.
     #[error("cannot listen for signals")]
     Signals(#[source] std::io::Error),
@@ -168,16 +154,13 @@ pub struct Daemon {
     service: Service,
     doors: Doors,
     server: http::Server,
+    following: Following,
 }
 
 impl Daemon {
     /// Opens the store and the doors. Must be called on an actix system.
     pub async fn open(loaded: Loaded, service: Service) -> Result<Self, StartError> {
         let config = Arc::new(loaded.config);
-        // Plain text where an operator asked for TLS would be worse than no daemon.
-        if config.http.tls.is_some() {
-            return Err(StartError::Tls);
-        }
         let state_dir = &config.daemon.state_dir;
         std::fs::create_dir_all(state_dir)
             .map_err(|source| StartError::StateDir { path: state_dir.clone(), source })?;
@@ -199,17 +182,21 @@ impl Daemon {
         let forges = Forges::build(&config, &clock, &chance)?;
         let live = store.live_instances(None).await.map_err(StartError::Records)?;
         let left = reload::scopes_left(&live);
-        let doors = Doors::new(
-            &store,
-            office.clone(),
-            Arc::clone(&registry),
-            Arc::clone(&status),
-            Arc::clone(&clock),
-        );
+        let controller = store.controller().await.map_err(StartError::Records)?;
+        let doors = Doors::new(Parts {
+            store: &store,
+            fleet: office.clone(),
+            registry: Arc::clone(&registry),
+            status: Arc::clone(&status),
+            clock: Arc::clone(&clock),
+            config: Arc::clone(&config),
+            controller: controller.id,
+        });
         doors.open(&config, &forges.0, &left);
-        let server = http::serve(&config.http, &doors)
-            .map_err(|(address, source)| StartError::Listen { address, source })?;
+        let server = http::serve(&config.http, &doors)?;
+        let following = doors.follow(Vec::new());
         Ok(Self {
+            following,
             config,
             forges,
             lent: Lent::new(),
@@ -233,6 +220,11 @@ impl Daemon {
     /// with more machines than one computer can carry.
     pub fn lend(&mut self, name: ProviderId, provider: Arc<dyn Provider>) {
         self.lent.insert(name, provider);
+    }
+
+    /// Returns how the doors are called.
+    pub fn url(&self) -> String {
+        self.server.url()
     }
 
     /// Returns where the doors are.
@@ -304,7 +296,9 @@ impl Daemon {
         // It ends by itself, once it has told that we stop.
         drop(informing.await);
         self.doors.shut();
+        self.doors.end_readings();
         self.server.stop(LAST_ANSWERS).await;
+        drop(self.following);
         self.store.close().await;
         info!("stopped; no machine was touched");
         ended

@@ -2,7 +2,7 @@
 
 use ostler_actors::model::{ForgeId, Instance, Scope};
 
-use crate::config::{Config, Tie, refusals};
+use crate::config::{Config, Http, Tie, refusals};
 
 /// Tells what an edit asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) fn edit(old: &Config, new: &Config, live: Option<&[Tie]>) -> Edit {
     if old.store != new.store || old.daemon.state_dir != new.daemon.state_dir {
         return Edit::TakesRestart("`[store]` and `daemon.state_dir` take a restart".into());
     }
-    if old.http != new.http {
+    if !same_servers(&old.http, &new.http) {
         return Edit::TakesRestart("`[http]` takes a restart".into());
     }
     let adapters = old.forges != new.forges || old.providers != new.providers;
@@ -39,6 +39,17 @@ pub(super) fn edit(old: &Config, new: &Config, live: Option<&[Tie]>) -> Edit {
     } else {
         Edit::Pools
     }
+}
+
+/// Returns whether the servers need no restart: a renewed key is noticed by them.
+fn same_servers(old: &Http, new: &Http) -> bool {
+    let mut new = new.clone();
+    if let (Some(old), Some(new)) = (&old.tls, &mut new.tls)
+        && old.key.source() == new.key.source()
+    {
+        new.key = old.key.clone();
+    }
+    *old == new
 }
 
 /// Returns why forges and providers may not go or move yet: machines are left there.

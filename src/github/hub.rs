@@ -202,9 +202,9 @@ impl Hub {
         let mut rates = Vec::new();
         for identity in self.accounts.iter().flat_map(|seat| seat.account.identities()) {
             for resource in [Resource::Core, Resource::Registration] {
-                if let Some((limit, left)) = identity.governor.left(resource) {
-                    let (name, resource) = (identity.name.clone(), resource.word());
-                    rates.push(RateFigure { identity: name, resource, limit, left });
+                if let Some((limit, left, resets_in)) = identity.governor.left(resource) {
+                    let (identity, resource) = (identity.name.clone(), resource.word());
+                    rates.push(RateFigure { identity, resource, limit, left, resets_in });
                 }
             }
         }

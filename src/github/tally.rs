@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use super::hearing::Heard;
 
@@ -29,6 +30,8 @@ pub struct RateFigure {
     pub limit: u32,
     /// How much is left.
     pub left: u32,
+    /// How long until it begins anew.
+    pub resets_in: Duration,
 }
 
 /// Counts calls.

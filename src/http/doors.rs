@@ -3,31 +3,66 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use jiff::Timestamp;
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::mail::Office;
-use ostler_actors::model::{ForgeId, Scope};
+use ostler_actors::model::{ControllerId, ForgeId, Policy, PoolId, Scope};
 use ostler_actors::ports::{Clock, Inbox, Records};
 use ostler_actors::registry::Registry;
 
+use super::api::Hub;
+use super::follow::Forgotten;
+use super::gate::Gate;
 use crate::config::Config;
 use crate::daemon::Status;
 use crate::github::GitHub;
 use crate::github::webhook::Secrets;
-use crate::store::{SaveHealth, SqlStore};
+use crate::store::{History, SaveHealth, SqlStore};
+use crate::telemetry::waits::Waits;
 
 /// Holds what handlers may see, and the inbox. Cheap to clone; clones share it.
 #[derive(Clone)]
 pub struct Doors {
     pub(super) inbox: Arc<dyn Inbox>,
     pub(super) records: Arc<dyn Records>,
+    pub(super) history: Arc<dyn History>,
     pub(super) saves: SaveHealth,
     pub(super) fleet: Office<ToFleet>,
     pub(super) registry: Arc<Registry>,
     pub(super) status: Arc<Status>,
     pub(super) clock: Arc<dyn Clock>,
+    /// The configuration in force.
+    pub(super) config: Arc<ArcSwap<Config>>,
+    /// The forges of that configuration.
+    pub(super) forges: Arc<ArcSwap<BTreeMap<ForgeId, GitHub>>>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) hub: Arc<Hub>,
+    pub(super) waits: Arc<Waits>,
+    pub(super) forgotten: Arc<Forgotten>,
+    /// This installation.
+    pub(super) controller: ControllerId,
+    pub(super) started_at: Timestamp,
     /// Who may deliver; nothing while nobody may.
     hooks: Arc<ArcSwapOption<BTreeMap<String, Arc<Hook>>>>,
+}
+
+/// What doors are made of.
+pub struct Parts<'a> {
+    /// The records.
+    pub store: &'a SqlStore,
+    /// The way to the fleet.
+    pub fleet: Office<ToFleet>,
+    /// The board.
+    pub registry: Arc<Registry>,
+    /// What the daemon says about itself.
+    pub status: Arc<Status>,
+    /// The date.
+    pub clock: Arc<dyn Clock>,
+    /// The configuration at the start.
+    pub config: Arc<Config>,
+    /// This installation.
+    pub controller: ControllerId,
 }
 
 /// Tells who stands at the door.
@@ -50,23 +85,35 @@ pub(super) struct Hook {
 
 impl Doors {
     /// Makes the doors; no forge may deliver yet.
-    pub fn new(
-        store: &SqlStore,
-        fleet: Office<ToFleet>,
-        registry: Arc<Registry>,
-        status: Arc<Status>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        let (inbox, records) = (Arc::new(store.clone()) as _, Arc::new(store.clone()) as _);
-        let saves = store.health();
-        Self { inbox, records, saves, fleet, registry, status, clock, hooks: Arc::default() }
+    pub fn new(parts: Parts<'_>) -> Self {
+        let Parts { store, fleet, registry, status, clock, config, controller } = parts;
+        let started_at = clock.now();
+        Self {
+            inbox: Arc::new(store.clone()),
+            records: Arc::new(store.clone()),
+            history: Arc::new(store.clone()),
+            saves: store.health(),
+            fleet,
+            registry,
+            status,
+            clock,
+            gate: Arc::new(Gate::new(&config.http)),
+            config: Arc::new(ArcSwap::new(config)),
+            forges: Arc::default(),
+            hub: Arc::default(),
+            waits: Arc::default(),
+            forgotten: Arc::default(),
+            controller,
+            started_at,
+            hooks: Arc::default(),
+        }
     }
 
     /// Lets the forges of a configuration deliver: for its pools, and for `left`, where runners
     /// of pools are left that are configured no more.
     pub fn open(
         &self,
-        config: &Config,
+        config: &Arc<Config>,
         forges: &BTreeMap<ForgeId, GitHub>,
         left: &[(ForgeId, Scope)],
     ) {
@@ -87,11 +134,27 @@ impl Doors {
             (id.as_str().to_owned(), Arc::new(hook))
         };
         self.hooks.store(Some(Arc::new(forges.iter().map(hook).collect())));
+        self.config.store(Arc::clone(config));
+        self.forges.store(Arc::new(forges.clone()));
     }
 
     /// Takes no deliveries any more: the sender keeps them and is asked later.
     pub fn shut(&self) {
         self.hooks.store(None);
+    }
+
+    /// Ends the readings of events, which would otherwise outlast the daemon.
+    pub fn end_readings(&self) {
+        self.hub.close();
+    }
+
+    /// Looks at the deadlines of a pool; the documented ones for a pool that left the configuration.
+    pub(super) fn with_policy<T>(&self, pool: &PoolId, look: impl FnOnce(&Policy) -> T) -> T {
+        let config = self.config.load();
+        match config.pools.iter().find(|written| written.name == pool.as_str()) {
+            Some(written) => look(&written.policy),
+            None => look(&Policy::default()),
+        }
     }
 
     pub(super) fn visitor(&self, forge: &str) -> Visitor {

@@ -5,26 +5,43 @@
 //! | `GET /healthz` | anyone | the process lives |
 //! | `GET /readyz` | anyone | it leads, its store answers and takes saves; what is wrong with its configuration |
 //! | `POST /webhooks/{forge}` | a signature | durable in the inbox, then 202 |
+//! | `/api/v1/…` | a token, or this machine | the admin API ([`api`]) |
+//! | `GET /openapi.json` | anyone | its description |
+//! | `GET /` and its files | anyone | the page, which asks for a token where one is needed |
 //!
-//! Handlers hold the seeing halves and the append-only inbox; nothing here can touch a machine or
-//! a row of the core.
+//! Handlers hold the seeing halves, the append-only inbox and the audit log; nothing here can touch
+//! a machine or a row of the core.
 
+pub mod api;
 mod doors;
+mod follow;
+mod gate;
+mod headers;
 mod health;
+mod page;
 mod problem;
+mod tls;
 mod webhook;
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
-use actix_web::{App, HttpServer, web};
+use actix_web::error::{PathError, QueryPayloadError};
+use actix_web::{App, HttpResponse, HttpServer, web};
+use tokio::task::JoinHandle;
 use tracing::warn;
 
-pub use doors::Doors;
+pub use doors::{Doors, Parts};
+pub use follow::Following;
+pub use problem::Problem;
+pub use tls::BadCertificate;
 
 use crate::config::Http;
+use headers::Transport;
+use tls::Certificate;
 
 /// How long a client may take for the head of a request.
 const SLOW_HEAD: Duration = Duration::from_secs(10);
@@ -34,13 +51,45 @@ const CONNECTIONS: usize = 4096;
 /// Running servers.
 pub struct Server {
     address: SocketAddr,
+    public: Option<SocketAddr>,
     handles: Vec<ServerHandle>,
+    renewal: Option<JoinHandle<()>>,
+}
+
+/// Tells why the servers cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum NoServer {
+    /// An address cannot be had.
+    #[error(
+        "cannot listen on `{address}`; another program may use it, or the address is not of this machine"
+    )]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The certificate.
+    #[error("cannot serve TLS")]
+    Tls(#[from] BadCertificate),
 }
 
 impl Server {
+    /// Returns how everything is called from this machine.
+    pub fn url(&self) -> String {
+        let scheme = if self.renewal.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+
     /// Returns where everything is served.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns where only webhooks and the runner-facing API are served.
+    pub fn public_address(&self) -> Option<SocketAddr> {
+        self.public
     }
 
     /// Stops: what is being answered may finish for so long.
@@ -51,21 +100,35 @@ impl Server {
                 drop(handle.stop(false));
             }
         }
+        if let Some(renewal) = &self.renewal {
+            renewal.abort();
+        }
     }
 }
 
-/// Starts the servers; on failure returns the address that could not be had.
-pub fn serve(config: &Http, doors: &Doors) -> Result<Server, (SocketAddr, io::Error)> {
-    let everything = bind(config.listen, doors, |app| {
+/// Starts the servers.
+pub fn serve(config: &Http, doors: &Doors) -> Result<Server, NoServer> {
+    let certificate = config.tls.as_ref().map(Certificate::read).transpose()?;
+    let certificate = certificate.as_ref();
+    let listen = |address| move |source| NoServer::Listen { address, source };
+    let everything = bind(config.listen, doors, certificate, |app| {
         app.route("/healthz", web::get().to(health::alive))
             .route("/readyz", web::get().to(health::ready))
-            .configure(public);
+            .route("/openapi.json", web::get().to(describe))
+            .configure(public)
+            .configure(api::routes)
+            .configure(page::routes);
     })
-    .map_err(|error| (config.listen, error))?;
-    let mut server = Server { address: everything.0, handles: vec![everything.1] };
+    .map_err(listen(config.listen))?;
+    let mut server =
+        Server { address: everything.0, public: None, handles: vec![everything.1], renewal: None };
     if let Some(address) = config.public_listen {
-        let outside = bind(address, doors, public).map_err(|error| (address, error))?;
+        let outside = bind(address, doors, certificate, public).map_err(listen(address))?;
+        server.public = Some(outside.0);
         server.handles.push(outside.1);
+    }
+    if let (Some(certificate), Some(tls)) = (certificate, &config.tls) {
+        server.renewal = Some(Arc::clone(certificate).renew(tls.clone()));
     }
     Ok(server)
 }
@@ -78,12 +141,17 @@ fn public(app: &mut web::ServiceConfig) {
 fn bind(
     address: SocketAddr,
     doors: &Doors,
+    certificate: Option<&Arc<Certificate>>,
     routes: impl Fn(&mut web::ServiceConfig) + Clone + Send + 'static,
 ) -> io::Result<(SocketAddr, ServerHandle)> {
     let doors = web::Data::new(doors.clone());
+    let transport = if certificate.is_some() { Transport::Tls } else { Transport::Plain };
     let server = HttpServer::new(move || {
         App::new()
             .app_data(doors.clone())
+            .app_data(web::QueryConfig::default().error_handler(|why, _| bad_query(&why)))
+            .app_data(web::PathConfig::default().error_handler(|why, _| bad_path(&why)))
+            .wrap(headers::security(transport))
             .configure(routes.clone())
             .default_service(web::to(problem::not_found))
     })
@@ -91,13 +159,29 @@ fn bind(
     .max_connections(CONNECTIONS)
     .client_request_timeout(SLOW_HEAD)
     .disable_signals()
-    .shutdown_timeout(5)
-    .bind(address)?;
+    .shutdown_timeout(5);
+    let server = match certificate {
+        None => server.bind(address)?,
+        Some(certificate) => server.bind_rustls_0_23(address, certificate.config())?,
+    };
     let address = server.addrs().first().copied().unwrap_or(address);
     let server = server.run();
     let handle = server.handle();
     actix_web::rt::spawn(server);
     Ok((address, handle))
+}
+
+/// Serves the description of the API.
+async fn describe() -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body(api::openapi::document())
+}
+
+fn bad_query(why: &QueryPayloadError) -> actix_web::Error {
+    Problem::new(400, format!("the query cannot be understood: {why}")).into()
+}
+
+fn bad_path(why: &PathError) -> actix_web::Error {
+    Problem::new(400, format!("the address cannot be understood: {why}")).into()
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl Chance for Epoch {
 /// Holds a server and what it needs to live.
 struct Stage {
     doors: Doors,
-    config: Config,
+    config: Arc<Config>,
     server: Server,
     _folder: tempfile::TempDir,
 }
@@ -47,7 +47,16 @@ async fn stage() -> Stage {
     config.http.listen = SocketAddr::from(([127, 0, 0, 1], 0));
     config.http.public_listen = None;
     let clock = Arc::new(Epoch) as Arc<dyn Clock>;
-    let doors = Doors::new(&store, Office::default(), Arc::default(), Arc::default(), clock);
+    let config = Arc::new(config);
+    let doors = Doors::new(Parts {
+        store: &store,
+        fleet: Office::default(),
+        registry: Arc::default(),
+        status: Arc::default(),
+        clock,
+        config: Arc::clone(&config),
+        controller: "us".into(),
+    });
     let server = serve(&config.http, &doors).expect("a server");
     Stage { doors, config, server, _folder: folder }
 }

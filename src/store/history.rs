@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use ostler_actors::model::{
-    Event, ExitRecord, Instance, Job, JobState, PoolId, State, Timestamp, VerdictClass,
+    Event, ExitRecord, Instance, Job, JobState, PoolId, State, Subject, Timestamp, VerdictClass,
 };
 use ostler_actors::ports::{SaveError, StoreError};
 
@@ -92,6 +92,12 @@ pub trait History: Send + Sync {
     /// Returns the events behind a place, in order.
     async fn events_after(&self, seq: i64, limit: u32) -> Result<Vec<Sequenced>, StoreError>;
 
+    /// Returns a timeline in order, each event with its place among all events.
+    async fn timeline_with_places(&self, of: &Subject) -> Result<Vec<Sequenced>, StoreError>;
+
+    /// Returns how many instances operators struck off, among those still on record.
+    async fn forgotten(&self) -> Result<u64, StoreError>;
+
     /// Returns the last place that was given out; zero if none was.
     async fn last_event(&self) -> Result<i64, StoreError>;
 
@@ -177,7 +183,7 @@ impl History for SqlStore {
                 and (cast($4 as text) is null or state = $4)
               order by heard_at desc, forge || '/' || number desc limit $3"
         );
-        let state = word(which.state.map(rows::job_state));
+        let state = word(which.state.map(JobState::as_str));
         self.page("jobs", LIST, page, vec![state], |row| parse(row, 2)).await
     }
 
@@ -208,6 +214,24 @@ impl History for SqlStore {
             Ok(Sequenced { seq: row.int(0)?, event: parse(row, 1)? })
         })
         .await
+    }
+
+    async fn timeline_with_places(&self, of: &Subject) -> Result<Vec<Sequenced>, StoreError> {
+        const TIMELINE: Sql =
+            sql!("select seq, body from events where kind = $1 and subject = $2 order by place");
+        let (kind, subject) = rows::subject(of);
+        self.look("a timeline", TIMELINE, vec![text(kind), text(subject)], |row| {
+            Ok(Sequenced { seq: row.int(0)?, event: parse(row, 1)? })
+        })
+        .await
+    }
+
+    async fn forgotten(&self) -> Result<u64, StoreError> {
+        const FORGOTTEN: Sql = sql!(
+            r#"select count(*) from instances where state = 'deleted' and body like '%"rank":"forget"%'"#
+        );
+        let counted = self.look("struck off instances", FORGOTTEN, Vec::new(), |row| row.int(0));
+        Ok(counted.await?.pop().unwrap_or_default().cast_unsigned())
     }
 
     async fn last_event(&self) -> Result<i64, StoreError> {

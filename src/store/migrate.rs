@@ -11,6 +11,9 @@ pub(super) const STEPS: &[Sql] = &[Sql {
     postgres: include_str!("postgres/0001_records.sql"),
 }];
 
+/// The number of the newest schema.
+pub const SCHEMA: usize = STEPS.len();
+
 /// Keeps two starting daemons from migrating one PostgreSQL database at once.
 const ONE_AT_A_TIME: Sql = Sql {
     sqlite: "select 0",

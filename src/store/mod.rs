@@ -53,6 +53,7 @@ pub use health::SaveHealth;
 pub use history::{DeathQuery, History, InstanceQuery, JobQuery, Page, Paged, Sequenced};
 pub(crate) use host::uptime;
 pub use lease::{Lease, Tenure};
+pub use migrate::SCHEMA;
 pub use place::Place;
 pub use seal::{AesSeal, SealError};
 pub use writer::Commit;

@@ -3,8 +3,7 @@
 //! Encoding happens in the saver's own task, so the writer only moves text.
 
 use ostler_actors::model::{
-    Event, ExitRecord, Instance, Job, JobId, JobNotice, JobState, PoolRow, State, Subject, Tail,
-    Timestamp,
+    Event, ExitRecord, Instance, Job, JobId, JobNotice, PoolRow, State, Subject, Tail, Timestamp,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -106,7 +105,7 @@ pub(super) fn job(job: &Job) -> JobRow {
         forge,
         number,
         job.pool.as_ref().map(ToString::to_string),
-        job_state(job.state()),
+        job.state().as_str(),
         job.is_live().into(),
         micros(job.heard_at),
         job.over_at.map(micros),
@@ -117,18 +116,6 @@ pub(super) fn job(job: &Job) -> JobRow {
 /// Returns how a job is named in the tables.
 pub(super) fn job_key(id: &JobId) -> JobKey {
     (id.forge.to_string(), signed(id.number))
-}
-
-/// Returns the word of a derived job state.
-pub(super) fn job_state(state: JobState) -> &'static str {
-    match state {
-        JobState::Waiting => "waiting",
-        JobState::Queued => "queued",
-        JobState::Offered => "offered",
-        JobState::Running => "running",
-        JobState::Completed => "completed",
-        JobState::Closed => "closed",
-    }
 }
 
 /// Encodes a pool.

@@ -1,4 +1,10 @@
-//! Logs: sentences with keys, as text for people on a terminal and as JSON for programs.
+//! What is told to the outside without being asked: logs, events, figures.
+//!
+//! Logs are sentences with keys, as text for people on a terminal and as JSON for programs.
+//! [`chronicle`] tells every event of the store to whoever must not miss one.
+
+pub mod chronicle;
+pub mod waits;
 
 use std::io::IsTerminal as _;
 

@@ -1,10 +1,12 @@
 //! The whole program: its files, its commands, its servers.
 
+mod api;
 mod config_files;
 mod crash;
 mod demo;
 mod failover;
 mod forge;
+mod openapi;
 mod reload;
 mod secrets;
 mod service;

@@ -316,11 +316,11 @@ pub(crate) fn memory_is_capped(row: &mut Row) {
     };
     on_runtime(async {
         let runners = asked("CAPPED_LOAD", 40);
-        row.load = format!("{runners} runners, 5,000 jobs nobody can serve");
+        row.load = format!("{runners} runners, 1,000 jobs nobody can serve");
         let mut herd = Herd::new(None, runners);
         let daemon = herd.stage.lead().await;
         group.take(daemon.id());
-        for _ in 0..5_000 {
+        for _ in 0..1_000 {
             herd.queue_elsewhere();
         }
         herd.graze(Duration::from_secs(45)).await;

@@ -2,5 +2,6 @@
 
 pub(crate) mod cut;
 pub(crate) mod daemon;
+pub(crate) mod http;
 pub(crate) mod postgres;
 pub(crate) mod process;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::jobs::{PoolStanding, explain_job};
-use crate::model::State;
+use crate::jobs::{BudgetLeft, HoldUps, PoolStanding, explain_job, why_it_waits};
+use crate::model::{Instance, State};
 use crate::registry::PoolView;
 
 fn view() -> PoolView {
@@ -20,10 +20,23 @@ fn view() -> PoolView {
 }
 
 fn explained(desk: &Desk, view: PoolView) -> String {
-    let pools =
-        [PoolStanding { spec: Arc::new(pool("linux", &["linux"])), view: Some(Arc::new(view)) }];
     let events: Vec<Event> = desk.events.values().cloned().collect();
-    explain_job(desk.job(1), &events, &pools, after(desk.now, Duration::from_secs(75))).join(" ")
+    explain_job(desk.job(1), &events, &standing(view), &HoldUps::default(), later(desk)).join(" ")
+}
+
+fn standing(view: PoolView) -> [PoolStanding; 1] {
+    [PoolStanding { spec: Arc::new(pool("linux", &["linux"])), view: Some(Arc::new(view)) }]
+}
+
+fn later(desk: &Desk) -> Timestamp {
+    after(desk.now, Duration::from_secs(75))
+}
+
+fn booting(desk: &Desk) -> Arc<Instance> {
+    let mut row = crate::instance::wished("linux-1".into(), &pool("linux", &["linux"]), desk.now);
+    row.state = State::Starting;
+    row.since = after(desk.now, Duration::from_secs(35));
+    Arc::new(row)
 }
 
 #[test]
@@ -64,4 +77,55 @@ fn a_job_that_came_back_says_why() {
     let said = explained(&desk, view());
     assert!(said.contains("offer to `a` ended: Requeued"), "{said}");
     assert!(said.contains("The forge was asked 1 times, 1 min 15 s ago."), "{said}");
+}
+
+#[test]
+fn machines_that_boot_and_a_spent_budget_are_told_of() {
+    let mut desk = Desk::new();
+    desk.hear(1, QUEUED, None);
+    let budget = BudgetLeft {
+        who: "token 1".into(),
+        resource: "core".into(),
+        remaining: 0,
+        limit: 5000,
+        resets_at: Some(after(later(&desk), Duration::from_secs(90))),
+    };
+    let holdups = HoldUps { booting: vec![booting(&desk)], budgets: vec![budget] };
+    let said = explain_job(desk.job(1), &[], &standing(view()), &holdups, later(&desk)).join(" ");
+    assert!(said.contains("`linux-1`: boot in progress 40 s of 300 s."), "{said}");
+    assert!(said.contains("0 of 5000 calls (core) are left for token 1"), "{said}");
+    assert!(said.contains("begins anew in 90 s"), "{said}");
+}
+
+#[test]
+fn one_sentence_says_what_a_job_waits_for_most() {
+    let mut desk = Desk::new();
+    desk.hear(1, QUEUED, None);
+    let holdups = HoldUps { booting: vec![booting(&desk)], budgets: vec![] };
+    let spent = BudgetLeft {
+        who: "token 1".into(),
+        resource: "core".into(),
+        remaining: 0,
+        limit: 5000,
+        resets_at: None,
+    };
+    let short = HoldUps { budgets: vec![spent], ..holdups.clone() };
+    let quiet = HoldUps::default();
+    for (view, holdups, sentence) in [
+        (PoolView { draining: true, ..view() }, &holdups, "is draining"),
+        (PoolView { breaker: Some(T0), ..view() }, &holdups, "again and again for 1 min 15 s"),
+        (PoolView { max: 3, ..view() }, &holdups, "at its maximum: 3 of 3"),
+        (PoolView { settled: false, ..view() }, &holdups, "before the restart"),
+        (view(), &short, "rate budget of token 1 is spent"),
+        (view(), &holdups, "`linux-1`: boot in progress 40 s of 300 s"),
+        (view(), &quiet, "4 jobs waiting and wants 7"),
+    ] {
+        let why = why_it_waits(desk.job(1), &standing(view), holdups, later(&desk)).unwrap();
+        assert!(why.contains(sentence), "{why}");
+    }
+    let mut alone = desk.job(1).clone();
+    alone.pool = None;
+    alone.labels = ["windows"].iter().collect();
+    let why = why_it_waits(&alone, &standing(view()), &quiet, later(&desk)).unwrap();
+    assert!(why.contains("lacks [windows]"), "{why}");
 }

@@ -294,7 +294,9 @@ pub(super) fn told_to<'a>(acts: &'a [Act], who: &str) -> Vec<&'a Act> {
         | Act::EndOffer { instance, .. }
         | Act::ShowExecution { instance, .. }
         | Act::ShowJobOver { instance, .. } => instance.as_str() == who,
-        Act::Demand { .. } | Act::AskForge(_) | Act::Announce(_) => false,
+        Act::Demand { .. } | Act::AskForge(_) | Act::Announce(_) | Act::Show(_) | Act::Hide(_) => {
+            false
+        }
     };
     acts.iter().filter(is_for).collect()
 }

@@ -176,13 +176,13 @@ impl Budget {
         })
     }
 
-    /// Returns limit and remainder of an account, where known.
-    pub fn left(&self, resource: Resource) -> Option<(u32, u32)> {
+    /// Returns limit and remainder of an account and when it begins anew, where known.
+    pub fn left(&self, resource: Resource) -> Option<(u32, u32, Instant)> {
         let window = match resource {
             Resource::Core => self.core,
             Resource::Registration => self.registration,
         };
-        window.map(|window| (window.limit, window.left))
+        window.map(|window| (window.limit, window.left, window.ends))
     }
 
     fn resource(&self, lane: Lane) -> Resource {

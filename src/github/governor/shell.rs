@@ -73,9 +73,10 @@ impl Governor {
         self.budget().room(lane, Instant::now())
     }
 
-    /// Returns limit and remainder of an account, where known.
-    pub fn left(&self, resource: Resource) -> Option<(u32, u32)> {
-        self.budget().left(resource)
+    /// Returns limit and remainder of an account and the time until it begins anew, where known.
+    pub fn left(&self, resource: Resource) -> Option<(u32, u32, Duration)> {
+        let (limit, left, ends) = self.budget().left(resource)?;
+        Some((limit, left, ends.saturating_duration_since(Instant::now())))
     }
 
     fn budget(&self) -> MutexGuard<'_, Budget> {

@@ -1,0 +1,165 @@
+//! `GET /fleet`: everything at a glance.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix_web::web;
+use jiff::{SignedDuration, Timestamp};
+use ostler_actors::jobs::{BudgetLeft, HoldUps, PoolStanding};
+use ostler_actors::model::{JobState, PoolId, State};
+use ostler_actors::registry::PoolView;
+
+use super::shapes::{
+    Budget, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts, Pool, QueueMinute, Totals,
+    all_states,
+};
+use crate::daemon::Stage;
+use crate::http::Doors;
+use crate::http::problem::Problem;
+
+/// Shows everything at a glance.
+#[utoipa::path(
+    get, path = "/api/v1/fleet", tag = "fleet",
+    responses((status = 200, body = Fleet), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(in crate::http) async fn fleet(doors: web::Data<Doors>) -> web::Json<Fleet> {
+    let (now, shown, config) = (doors.clock.now(), doors.status.shown(), doors.config.load());
+    let totals = doors.totals();
+    let foreign = doors.registry.foreign().into_iter();
+    web::Json(Fleet {
+        name: config.daemon.name.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        stage: shown.stage,
+        leader: shown.stage == Stage::Leading,
+        controller: doors.controller.to_string(),
+        now,
+        started_at: doors.started_at,
+        instances: totals.instances,
+        jobs: totals.jobs,
+        stuck: totals.stuck,
+        leaks: totals.leaks,
+        violations: doors.registry.violations(),
+        foreign_machines: foreign
+            .map(|(machine, seen)| ForeignMachine {
+                machine: machine.to_string(),
+                since: seen.since,
+                holder: seen.holder.map(|holder| holder.to_string()),
+            })
+            .collect(),
+        pools: doors.pools(now),
+        forges: doors.forges(now),
+        config_problem: shown.config_problem,
+        oldest_queued_at: totals.oldest_queued_at,
+    })
+}
+
+/// What several handlers read off the board.
+impl Doors {
+    /// Returns the fleet in a few numbers.
+    pub(in crate::http) fn totals(&self) -> Totals {
+        let views = self.registry.pools();
+        let mut states: BTreeMap<State, u32> = BTreeMap::new();
+        for (state, count) in views.iter().flat_map(|view| &view.states) {
+            *states.entry(*state).or_default() += count;
+        }
+        Totals {
+            stage: self.status.shown().stage,
+            instances: InstanceCounts { total: states.values().sum(), states: all_states(&states) },
+            jobs: self.job_counts(),
+            stuck: views.iter().map(|view| view.stuck).sum(),
+            leaks: self.leaks(),
+            oldest_queued_at: views.iter().filter_map(|view| view.oldest).min(),
+        }
+    }
+
+    /// Returns how many machines nobody answers for.
+    pub(in crate::http) fn leaks(&self) -> u64 {
+        let foreign = u64::try_from(self.registry.foreign().len()).unwrap_or(u64::MAX);
+        foreign.saturating_add(self.forgotten.count())
+    }
+
+    fn job_counts(&self) -> JobCounts {
+        let mut counts = JobCounts::default();
+        for job in self.registry.jobs() {
+            match job.state() {
+                JobState::Waiting => counts.waiting += 1,
+                JobState::Queued => counts.queued += 1,
+                JobState::Offered => counts.offered += 1,
+                JobState::Running => counts.running += 1,
+                JobState::Completed | JobState::Closed => {}
+            }
+        }
+        counts
+    }
+
+    /// Returns all pools: those of the configuration in its order, then those that left it.
+    pub(in crate::http) fn pools(&self, now: Timestamp) -> Vec<Pool> {
+        let config = self.config.load();
+        let views = self.views();
+        let waits = |name: &str| {
+            let minutes = self.waits.minutes(&PoolId::new(name), now).into_iter();
+            minutes.map(|it| QueueMinute { at: it.at, p50: it.p50, max: it.max }).collect()
+        };
+        let written = config.pools.iter().map(|pool| {
+            let view = views.get(pool.name.as_str()).map(|view| &**view);
+            Pool::of(&pool.name, Some(pool), view, waits(&pool.name), now)
+        });
+        let left = views
+            .iter()
+            .filter(|(id, _)| !config.pools.iter().any(|pool| pool.name == id.as_str()));
+        let left =
+            left.map(|(id, view)| Pool::of(id.as_str(), None, Some(view), waits(id.as_str()), now));
+        written.chain(left).collect()
+    }
+
+    /// Returns the pools of the board by name.
+    pub(in crate::http) fn views(&self) -> BTreeMap<PoolId, Arc<PoolView>> {
+        self.registry.pools().into_iter().map(|view| (view.id.clone(), view)).collect()
+    }
+
+    /// Returns the pools as the configuration and the board have them, for explanations.
+    pub(in crate::http) fn standings(&self, now: Timestamp) -> Vec<PoolStanding> {
+        let mut views = self.views();
+        let standing = |spec: ostler_actors::model::PoolSpec| PoolStanding {
+            view: views.remove(&spec.id),
+            spec: Arc::new(spec),
+        };
+        self.config.load().pool_specs(now).into_iter().map(standing).collect()
+    }
+
+    /// Returns what may hold jobs up beside the standing of their pools.
+    pub(in crate::http) fn holdups(&self, now: Timestamp) -> HoldUps {
+        let mut booting = self.registry.instances();
+        booting.retain(|row| row.state <= State::Starting);
+        let budget = |budget: Budget| BudgetLeft {
+            who: budget.credential,
+            resource: budget.resource,
+            remaining: budget.remaining,
+            limit: budget.limit,
+            resets_at: budget.resets_at,
+        };
+        let budgets = self.forges(now).into_iter().flat_map(|forge| forge.budgets).map(budget);
+        HoldUps { booting, budgets: budgets.collect() }
+    }
+
+    /// Returns the forges and what they still let us ask.
+    pub(in crate::http) fn forges(&self, now: Timestamp) -> Vec<Forge> {
+        let budget = |rate: crate::github::RateFigure| Budget {
+            credential: rate.identity,
+            resource: rate.resource.into(),
+            remaining: rate.left,
+            limit: rate.limit,
+            resets_at: SignedDuration::try_from(rate.resets_in)
+                .ok()
+                .and_then(|wait| now.checked_add(wait).ok()),
+        };
+        let forges = self.forges.load();
+        let forge =
+            |(id, github): (&ostler_actors::model::ForgeId, &crate::github::GitHub)| Forge {
+                name: id.to_string(),
+                kind: "github".into(),
+                budgets: github.figures().rates.into_iter().map(budget).collect(),
+            };
+        forges.iter().map(forge).collect()
+    }
+}

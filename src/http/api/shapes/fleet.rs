@@ -1,0 +1,140 @@
+//! The fleet at a glance.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::Pool;
+use crate::daemon::Stage;
+
+/// Everything at a glance, as the board shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Fleet {
+    /// What people call this daemon.
+    pub name: String,
+    /// The version of the program.
+    pub version: String,
+    /// Where the daemon is in its own life: `starting`, `standby`, `leading`, `stopping`.
+    #[schema(value_type = String)]
+    pub stage: Stage,
+    /// Whether it holds the lease and acts.
+    pub leader: bool,
+    /// The id of this installation.
+    pub controller: String,
+    /// The daemon's date.
+    pub now: Timestamp,
+    /// When the daemon was started.
+    pub started_at: Timestamp,
+    /// Instances by state.
+    pub instances: InstanceCounts,
+    /// Jobs that are not over.
+    pub jobs: JobCounts,
+    /// How many instances make no progress.
+    pub stuck: u32,
+    /// Machines nobody answers for: foreign ones, and those struck off by operators. Must read 0.
+    pub leaks: u64,
+    /// How many invariants were found broken since the start. Must read 0.
+    pub violations: u64,
+    /// Machines with our stamp and a holder we never had; not touched until they are adopted.
+    pub foreign_machines: Vec<ForeignMachine>,
+    /// The pools.
+    pub pools: Vec<Pool>,
+    /// The forges and what they still let us ask.
+    pub forges: Vec<Forge>,
+    /// Why the last edit of the configuration is not in force.
+    pub config_problem: Option<String>,
+    /// When the oldest job was queued that some pool could serve and has not served.
+    pub oldest_queued_at: Option<Timestamp>,
+}
+
+/// The fleet in a few numbers, as `/events` tells it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Totals {
+    /// Where the daemon is in its own life.
+    #[schema(value_type = String)]
+    pub stage: Stage,
+    /// Instances by state.
+    pub instances: InstanceCounts,
+    /// Jobs that are not over.
+    pub jobs: JobCounts,
+    /// How many instances make no progress.
+    pub stuck: u32,
+    /// Machines nobody answers for.
+    pub leaks: u64,
+    /// When the oldest job was queued that some pool could serve and has not served.
+    pub oldest_queued_at: Option<Timestamp>,
+}
+
+/// How many instances there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct InstanceCounts {
+    /// All of them.
+    pub total: u32,
+    /// By state, zeros included.
+    pub states: BTreeMap<String, u32>,
+}
+
+/// How many jobs there are that are not over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobCounts {
+    /// Held back at the forge.
+    pub waiting: u32,
+    /// Want a runner and have no offer.
+    pub queued: u32,
+    /// Promised to an instance.
+    pub offered: u32,
+    /// Proven to run.
+    pub running: u32,
+}
+
+/// A machine that carries our stamp and a holder we never had.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ForeignMachine {
+    /// Its name.
+    pub machine: String,
+    /// When it was first seen.
+    pub since: Timestamp,
+    /// Whose it says it is.
+    pub holder: Option<String>,
+}
+
+/// A forge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Forge {
+    /// Its name in the configuration.
+    pub name: String,
+    /// `github`.
+    pub kind: String,
+    /// What it still lets us ask, as it told us.
+    pub budgets: Vec<Budget>,
+}
+
+/// What is left of one budget.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Budget {
+    /// Whose.
+    pub credential: String,
+    /// Of what, in the forge's word.
+    pub resource: String,
+    /// How many calls are left.
+    pub remaining: u32,
+    /// Of how many an hour.
+    pub limit: u32,
+    /// When it begins anew.
+    pub resets_at: Option<Timestamp>,
+}
+
+/// What runs here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Version {
+    /// The version of the program.
+    pub version: String,
+    /// The commit it was built from, where the build knew it.
+    pub commit: Option<String>,
+    /// The oldest Rust that builds it.
+    pub rust: String,
+    /// The schema of its store.
+    pub schema: usize,
+}

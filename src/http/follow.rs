@@ -1,0 +1,120 @@
+//! What the doors learn from the chronicle: lines for readers, waits for the page, leaks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ostler_actors::model::{Event, Job, JobId, Subject, What, elapsed};
+use tokio::task::JoinHandle;
+use tracing::warn;
+
+use super::Doors;
+use crate::store::{JobQuery, Page, Sequenced};
+use crate::telemetry::chronicle::{self, Listener};
+
+/// How often the totals are told.
+const TOTALS: Duration = Duration::from_secs(1);
+/// How many of the latest jobs tell how long jobs waited before we began.
+const LATELY: u32 = 1000;
+
+/// Counts instances that operators struck off: what is left of them is nobody's.
+#[derive(Debug, Default)]
+pub(super) struct Forgotten(AtomicU64);
+
+impl Forgotten {
+    pub(super) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What follows the events for the doors; it ends when this is dropped.
+pub struct Following(Vec<JoinHandle<()>>);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        for task in &self.0 {
+            task.abort();
+        }
+    }
+}
+
+impl Doors {
+    /// Begins to follow the events, for readers, the page and whoever else listens.
+    pub fn follow(&self, others: Vec<Box<dyn Listener>>) -> Following {
+        let mut listeners: Vec<Box<dyn Listener>> = vec![Box::new(Ear(self.clone()))];
+        listeners.extend(others);
+        let (doors, history) = (self.clone(), Arc::clone(&self.history));
+        let registry = Arc::clone(&self.registry);
+        let following = tokio::spawn(async move {
+            doors.recall().await;
+            chronicle::follow(history, registry, listeners).await;
+        });
+        Following(vec![following, tokio::spawn(tell_totals(self.clone()))])
+    }
+
+    /// Learns from the records what happened before we began.
+    async fn recall(&self) {
+        match self.history.forgotten().await {
+            Ok(count) => self.forgotten.0.store(count, Ordering::Relaxed),
+            Err(why) => warn!("instances struck off earlier are not counted: {why}"),
+        }
+        let page = Page { limit: LATELY, cursor: None };
+        match self.history.jobs(&JobQuery::default(), &page).await {
+            Ok(jobs) => jobs.items.iter().for_each(|job| self.note_wait(job)),
+            Err(why) => warn!("waits of the last hour are not known: {why}"),
+        }
+    }
+
+    /// Notes how long a job waited that has begun.
+    fn note_wait(&self, job: &Job) {
+        if let (Some(pool), Some(run)) = (&job.pool, &job.execution) {
+            self.waits.note(pool, run.since, elapsed(job.queued_at, run.since));
+        }
+    }
+
+    /// Returns a job as it is on the board, or else in the records.
+    async fn job(&self, id: &JobId) -> Option<Arc<Job>> {
+        if let Some(job) = self.registry.job(id) {
+            return Some(job);
+        }
+        self.records.job(id).await.ok().flatten().map(Arc::new)
+    }
+}
+
+/// Hears for the doors.
+struct Ear(Doors);
+
+#[async_trait]
+impl Listener for Ear {
+    async fn hear(&mut self, told: &Sequenced) {
+        self.0.hub.tell(told);
+        let Event { subject, what, count, .. } = &told.event;
+        if let (Subject::Instance(_), What::Forgotten, 1) = (subject, what, count) {
+            self.0.forgotten.0.fetch_add(1, Ordering::Relaxed);
+        }
+        if let (Subject::Job(id), What::ExecutingOn(_)) = (subject, what)
+            && let Some(job) = self.0.job(id).await
+        {
+            self.0.note_wait(&job);
+        }
+    }
+}
+
+/// Tells readers the totals when they change, at most once a second.
+async fn tell_totals(doors: Doors) {
+    let mut ticks = tokio::time::interval(TOTALS);
+    let mut told = None;
+    loop {
+        ticks.tick().await;
+        if !doors.hub.is_read() {
+            told = None;
+            continue;
+        }
+        let totals = doors.totals();
+        if told.as_ref() != Some(&totals) {
+            doors.hub.show(&totals);
+            told = Some(totals);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Every route of the admin API, on a whole daemon: good, bad, unauthorised, forbidden, too large.
+
+mod access;
+mod routes;
+mod stream;
+
+use std::time::Duration;
+
+use ostler::demo::agent::Deed;
+use serde_json::Value;
+
+use crate::support::daemon::{Daemon, Stage, pool, until};
+use crate::support::http::Client;
+
+const OPS: &str = "operators-own-token-4f2d";
+const EYE: &str = "viewers-own-token-91c0";
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A daemon with two tokens, and somebody who asks it.
+struct House {
+    stage: Stage,
+    daemon: Daemon,
+    nobody: Client,
+    ops: Client,
+    eye: Client,
+}
+
+impl House {
+    async fn open(pools: &str) -> Self {
+        let stage = Stage::on_sqlite(pools);
+        stage.write("ops", OPS);
+        stage.write("eye", EYE);
+        let tokens = r#"
+[[http.token]]
+name = "ops"
+role = "operator"
+secret = { file = "ops" }
+[[http.token]]
+name = "eye"
+role = "viewer"
+secret = { file = "eye" }
+"#;
+        stage.write_config(&format!("{}\n{tokens}\n{pools}", stage.base()));
+        let mut daemon = stage.lead().await;
+        let nobody = Client::new(daemon.address().expect("it listens"));
+        let (ops, eye) = (nobody.with(OPS), nobody.with(EYE));
+        Self { stage, daemon, nobody, ops, eye }
+    }
+
+    /// Waits until one instance is in a state, and returns it.
+    async fn instance_in(&mut self, state: &str) -> Value {
+        let path = format!("/api/v1/instances?state={state}");
+        until(&format!("an instance is {state}"), PATIENCE, async || {
+            self.daemon.must_live();
+            !self.eye.get(&path).json()["items"].as_array().expect("a list").is_empty()
+        })
+        .await;
+        self.eye.get(&path).json()["items"][0].clone()
+    }
+
+    /// Runs one job that dies to its end, and returns the name of the instance it ran on.
+    async fn death(&mut self) -> String {
+        self.stage.queue(Deed::Crash, 50);
+        until("a death is on record", PATIENCE, async || {
+            self.daemon.must_live();
+            let deaths = self.eye.get("/api/v1/deaths").json();
+            !deaths["items"].as_array().expect("a list").is_empty()
+        })
+        .await;
+        let deaths = self.eye.get("/api/v1/deaths").json();
+        deaths["items"][0]["instance"].as_str().expect("a name").to_owned()
+    }
+}
+
+fn one_idle() -> String {
+    pool(1, 4)
+}
