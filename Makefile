@@ -91,10 +91,12 @@ fuzz-mutated:
 	$(call say,fuzzing webhooks by mutation alone: there is no nightly compiler to guide it by coverage)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(if $(FUZZ_SEED),FUZZ_SEED=$(FUZZ_SEED)) cargo test $(LOCKED) --test main -- --ignored --exact --nocapture wire::github_fuzz::fuzz
 
-# BENCH=fleet measures one of them; the report holds what was measured last of each.
-BENCH ?= decide scale store fleet
+# BENCH=fleet measures one of them; the report holds what was measured last of each. A bench either
+# writes its figures to target/bench/parts, or what it prints is taken into the report as it is.
+BENCH ?= $(filter-out faults report,$(shell sed -n '/^\[\[bench/{n;s/name = "\(.*\)"/\1/p}' Cargo.toml))
 bench: postgres
-	for bench in $(BENCH); do cargo bench $(LOCKED) --bench $$bench; done
+	@mkdir -p $(OUT)/bench/text
+	for bench in $(BENCH); do cargo bench $(LOCKED) --bench $$bench | tee $(OUT)/bench/text/$$bench.txt; done
 	cargo bench $(LOCKED) --bench report
 
 # The fault campaign wants root (a tmpfs, a memory cgroup) and libfaketime; what it cannot do it names.

@@ -1,5 +1,8 @@
 //! Puts the parts of all benches together: `target/bench/report.json` and `report.md`.
+//!
+//! A bench that writes no part is taken in as the text it printed.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
@@ -20,7 +23,18 @@ fn main() {
         .iter()
         .filter_map(|path| serde_json::from_str(&fs::read_to_string(path).ok()?).ok())
         .collect();
+    let has_part = |name: &str| parts.iter().any(|part| part["name"] == name);
+    let texts: BTreeMap<String, String> = fs::read_dir(folder.join("text"))
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok().map(|it| it.path()))
+        .filter_map(|path| {
+            Some((path.file_stem()?.to_str()?.to_owned(), fs::read_to_string(path).ok()?))
+        })
+        .filter(|(name, _)| !has_part(name))
+        .collect();
     let report = json!({
+        "texts": texts,
         "date": said("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
         "commit": said("git", &["rev-parse", "--short", "HEAD"]),
         "machine": machine(),
@@ -56,6 +70,9 @@ fn page(report: &Value) -> String {
         for figure in part["figures"].as_array().into_iter().flatten() {
             page += &row(figure);
         }
+    }
+    for (name, told) in report["texts"].as_object().into_iter().flatten() {
+        let _ = write!(page, "\n### {name}\n\n```text\n{}\n```\n", text(told).trim());
     }
     page
 }

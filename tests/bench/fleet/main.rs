@@ -27,6 +27,10 @@ mod yard;
 use std::path::Path;
 use std::time::Duration;
 
+/// As in the program: `house` is the daemon.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with("--")).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {

@@ -75,22 +75,48 @@ pub(crate) fn all() {
     if wanted("late") {
         late(&mut part, &sqlite);
     }
+    if wanted("growth") {
+        growth(&mut part, &sqlite);
+    }
     if wanted("idle") {
         let large = number("BENCH_LARGE", 10_000);
-        let costs: Vec<f64> =
-            [100, 1_000, large].map(|size| fleet_of(&mut part, &sqlite, size, floors)).into();
-        if let [_, middle, most] = costs.as_slice() {
-            let note = "100 times a hundredth of a second is the resolution of the clock";
-            part.take(
-                Figure::new("idle CPU, 10,000 against 1,000", most / middle.max(0.01), "times")
-                    .at_most(1.5)
-                    .note(note),
-            );
+        for size in [100, 1_000, large] {
+            fleet_of(&mut part, &sqlite, size, floors);
         }
         if let Some(setting) = &postgres {
             fleet_of(&mut part, setting, large, floors);
         }
     }
+}
+
+/// Ten times the instances at rest: rounds of the reaper come ten times as often, so that ten minutes
+/// of both fleets fit into one.
+fn growth(part: &mut Part, setting: &Setting) {
+    let seconds = f64::from(number("BENCH_REST_SECONDS", 180));
+    let cpu = [1_000, 10_000].map(|size| {
+        let wish = Wish { min_idle: size, boot_ms: Some(100), tick: Some(6), ..setting.wish(size) };
+        let mut stage = Stage::build(wish);
+        stage.start();
+        let want = usize::try_from(size).unwrap_or_default();
+        until("all are idle", LONG, || stage.board().1 >= want);
+        // The last arrivals are told of; then one more round finds everybody at rest.
+        std::thread::sleep(Duration::from_secs(20));
+        let before = stage.cost();
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+        stage.cost().cpu - before.cpu
+    });
+    part.take(
+        Figure::new(
+            format!("idle CPU, 10,000 instances against 1,000, {}", setting.name),
+            cpu[1] / cpu[0],
+            "times",
+        )
+        .at_most(1.5)
+        .note(format!(
+            "reaper tick 6 s; {:.2} s and {:.2} s of CPU in {seconds} s",
+            cpu[0], cpu[1]
+        )),
+    );
 }
 
 fn wanted(name: &str) -> bool {
@@ -338,8 +364,8 @@ fn late(part: &mut Part, setting: &Setting) {
     );
 }
 
-/// Fills, idles, restarts and drains a fleet; returns its idle CPU seconds a minute.
-fn fleet_of(part: &mut Part, setting: &Setting, size: u32, floors: Floors) -> f64 {
+/// Fills, idles, restarts and drains a fleet.
+fn fleet_of(part: &mut Part, setting: &Setting, size: u32, floors: Floors) {
     let name = setting.name;
     let wish = Wish { min_idle: size, boot_ms: Some(100), ..setting.wish(size) };
     let mut stage = Stage::build(wish);
@@ -383,7 +409,6 @@ fn fleet_of(part: &mut Part, setting: &Setting, size: u32, floors: Floors) -> f6
             .floor("one round trip a machine, one after another", count * floors.ask)
             .note("idle_confirm = \"0s\"; nothing left at GitHub or at the provider"),
     );
-    cpu
 }
 
 fn restart(part: &mut Part, stage: &mut Stage, setting: &Setting, size: u32) {

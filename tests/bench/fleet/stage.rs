@@ -33,11 +33,22 @@ pub(crate) struct Wish {
     pub(crate) work_ms: u64,
     /// How long after a create call its machine appears, unanswered.
     pub(crate) late: Option<Duration>,
+    /// The reaper's tick in seconds, if not as shipped.
+    pub(crate) tick: Option<u32>,
 }
 
 impl Wish {
     pub(crate) fn new(machines: Machines, max: u32) -> Self {
-        Self { machines, store: None, min_idle: 0, max, boot_ms: None, work_ms: 0, late: None }
+        Self {
+            machines,
+            store: None,
+            min_idle: 0,
+            max,
+            boot_ms: None,
+            work_ms: 0,
+            late: None,
+            tick: None,
+        }
     }
 }
 
@@ -105,6 +116,7 @@ impl Stage {
         let default = format!("sqlite://{folder}/ostler.db");
         let store = self.wish.store.as_ref().unwrap_or(&default);
         let forge = &self.forge_at;
+        let tick = self.wish.tick.unwrap_or(60);
         let text = format!(
             r#"
 [daemon]
@@ -131,6 +143,7 @@ command = ["/bin/sleep", "1000000"]
 work_dir = "{folder}/processes"
 
 [reaper]
+tick = "{tick}s"
 retire_budget = 100000
 
 [defaults]
