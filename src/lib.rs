@@ -9,6 +9,8 @@ pub mod daemon;
 pub mod demo;
 pub mod github;
 pub mod http;
+pub mod import;
 pub mod providers;
 pub mod store;
 pub mod telemetry;
+pub mod tokens;

@@ -150,6 +150,9 @@ impl Handler<Letter<ToFleet>> for Fleet {
             }
             ToFleet::AdoptForeign { by, reply } => self.adopt_foreign(&by, reply, ctx),
             ToFleet::Dispatch { instance, reply } => self.dispatch(&instance, reply),
+            ToFleet::Word { instance, attempt, word, reply } => {
+                self.pass_word(&instance, ToInstance::Word { attempt, word, reply });
+            }
             ToFleet::Seen(_, view) => {
                 let id = InstanceId::new(view.name.as_str());
                 self.tell_instance(&id, ToInstance::Seen(view));
@@ -427,6 +430,16 @@ impl Fleet {
             // Between two owners it may wait; unknown to us it must go.
             None if registry.holds(id) => reply.send(Dispatch::Wait),
             None => reply.send(Dispatch::Leave),
+        }
+    }
+
+    /// Passes a machine's word on. Between two owners nobody answers, and it asks again; unknown
+    /// to us it is told so.
+    fn pass_word(&self, id: &InstanceId, letter: ToInstance) {
+        if self.ports.base.registry.holds(id) {
+            self.tell_instance(id, letter);
+        } else if let ToInstance::Word { reply, .. } = letter {
+            reply.send(Err(Refusal::Unknown));
         }
     }
 

@@ -1,11 +1,12 @@
 //! What can be said to the fleet: the daemon's whole way in.
 
-use crate::instance::{Consent, Dispatch};
+use crate::instance::{Consent, Dispatch, Word};
 use crate::mail::Reply;
 use crate::model::{
     InstanceId, JobNotice, MachineName, MachineView, Petition, PoolId, PoolSpec, ProviderId,
     Refusal, Timestamp, WishRank,
 };
+use crate::ports::Jit;
 
 /// A letter to the fleet.
 pub enum ToFleet {
@@ -48,6 +49,17 @@ pub enum ToFleet {
         instance: InstanceId,
         /// The answer; a `Wait` may be long in coming.
         reply: Reply<Dispatch>,
+    },
+    /// A machine says something while it is set up.
+    Word {
+        /// Which instance it was made for.
+        instance: InstanceId,
+        /// With which registration.
+        attempt: u32,
+        /// What it says.
+        word: Word,
+        /// The JIT config, if it asked for it and there is one; or why it is not heard.
+        reply: Reply<Result<Option<Jit>, Refusal>>,
     },
     /// A provider saw a machine.
     Seen(ProviderId, MachineView),

@@ -20,7 +20,7 @@ use super::errands::Errand;
 use super::notes::Notes;
 use super::report::{Told, outcome_for_pool, report};
 use super::step::{Input, Outcome, Said, dispatch, step};
-use super::{Consent, Dispatch, Kit, ToInstance, Token};
+use super::{Consent, Dispatch, Kit, ToInstance, Token, Word};
 use crate::base::Base;
 use crate::jobs::{InstanceNews, ToLedger};
 use crate::mail::{Inlet, Office, Reply};
@@ -30,7 +30,7 @@ use crate::model::{
 };
 use crate::mutants::{self, Mutant};
 use crate::pool::{Report, ToPool};
-use crate::ports::{Controller, InstanceRows, InstanceSave, SaveError};
+use crate::ports::{Controller, Handover, InstanceRows, InstanceSave, Jit, SaveError};
 use crate::registry::{Entry, Taken};
 use crate::supervise::{Leash, Letter, Obituary, inlet};
 
@@ -81,7 +81,10 @@ pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
         // A pool that is gone itself has halted us: nobody is left to tell.
         let _: Result<(), _> = pool.tell(ToPool::Died { id, panicked });
     });
-    let notes = Notes { cut_off: cut_off(&row, &links.kit), ..Notes::default() };
+    let provider = links.kit.providers.get(&row.provider);
+    let handover = provider.map_or(Handover::default(), |provider| provider.handover());
+    let cut_off = cut_off(&row, &links.kit);
+    let notes = Notes { cut_off, handover, ..Notes::default() };
     context.run(InstanceActor {
         entry: Some(entry),
         errands: Errands::default(),
@@ -171,6 +174,10 @@ impl Handler<Letter<ToInstance>> for InstanceActor {
                 self.pollers.push(reply);
                 (Input::Poll, Respond::Nobody)
             }
+            ToInstance::Word { attempt, word, reply } => {
+                let asks = word == Word::Asks;
+                (Input::Word(attempt, word), Respond::Word { asks, reply })
+            }
             ToInstance::Spec(spec) => {
                 self.links.spec = spec;
                 (Input::Wake, Respond::Nobody)
@@ -195,6 +202,7 @@ enum Respond {
     Nobody,
     Offer(Reply<Result<(), Refusal>>),
     Retire(Reply<Result<Consent, Refusal>>),
+    Word { asks: bool, reply: Reply<Result<Option<Jit>, Refusal>> },
 }
 
 impl InstanceActor {
@@ -288,8 +296,16 @@ impl InstanceActor {
         match (said, respond) {
             (Said::Offer(answer), Respond::Offer(reply)) => reply.send(answer),
             (Said::Retire(answer), Respond::Retire(reply)) => reply.send(answer),
+            (Said::Word(heard), Respond::Word { asks, reply }) => {
+                let sealed = self.row.sealed_jit.as_ref().filter(|_| asks);
+                let jit = sealed.and_then(|sealed| self.links.kit.seal.open(sealed));
+                reply.send(heard.map(|()| jit));
+            }
             // A `deleted` owner is about to go; whoever asked learns it from the silence.
-            (_, Respond::Nobody | Respond::Offer(_) | Respond::Retire(_)) => {}
+            (
+                _,
+                Respond::Nobody | Respond::Offer(_) | Respond::Retire(_) | Respond::Word { .. },
+            ) => {}
         }
         self.answer_pollers();
         self.set_alarm(wake, ctx);

@@ -32,6 +32,7 @@ pub(crate) fn wished(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instanc
         mints: 0,
         registration: Registration::None,
         sealed_jit: None,
+        last_word: None,
         offer: None,
         executing: None,
         job_over: None,

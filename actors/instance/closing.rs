@@ -7,11 +7,11 @@ use super::call::Call;
 use super::notes::Closing;
 use super::turn::Turn;
 use crate::model::{
-    ExitRecord, Findings, JobFact, JobReading, JobStanding, Remains, Sighting, State, Tail,
-    Warrant, WarrantKind, What, WishRank, judge, needs_tail,
+    ExitRecord, Findings, JobFact, JobReading, JobStanding, Remains, SetupStory, Sighting, State,
+    Tail, Warrant, WarrantKind, What, WishRank, judge, needs_tail,
 };
 use crate::mutants::{self, Mutant};
-use crate::ports::Grace;
+use crate::ports::{Grace, Handover};
 
 impl Turn<'_> {
     /// Begins the post-mortem under a warrant.
@@ -94,6 +94,7 @@ impl Turn<'_> {
             remains: &remains,
             job,
             was_ready: self.row.ready_at.is_some(),
+            setup: self.setup_story(),
         };
         let verdict = judge(&findings);
         let exit = findings.exit();
@@ -115,6 +116,17 @@ impl Turn<'_> {
         self.row.warrant = Some(warrant);
         self.notes.closing = None;
         self.go(State::PendingDelete, "its end is on record");
+    }
+
+    /// Returns what the machine told while it was set up. One that was never seen had no voice.
+    fn setup_story(&self) -> SetupStory<'_> {
+        match (&self.row.last_word, self.notes.handover) {
+            (Some(last), _) => SetupStory::Heard(last),
+            (None, Handover::Fetched) if self.row.seen_at.is_some() && !self.row.adopted => {
+                SetupStory::Silent
+            }
+            (None, Handover::Fetched | Handover::WithOrder) => SetupStory::Untold,
+        }
     }
 
     /// Returns the remains of a machine that was never made.

@@ -17,7 +17,7 @@ use crate::model::{
     Binding, End, MachineView, Registration, State, Timestamp, What, after, is_due,
 };
 use crate::mutants::{self, Mutant};
-use crate::ports::{CreateError, MintError, Minted};
+use crate::ports::{CreateError, Handover, MintError, Minted};
 
 impl Turn<'_> {
     /// Waits for the permit, then begins; a wish to go is granted at once, for nothing exists.
@@ -62,7 +62,16 @@ impl Turn<'_> {
             return;
         }
         if let Some(minted) = minted {
-            self.begin_create(Some(minted.jit));
+            match self.notes.handover {
+                Handover::WithOrder => self.begin_create(Some(minted.jit)),
+                // Durable with the create itself: the machine may ask another daemon for it.
+                Handover::Fetched => {
+                    // A forge that proves a job before it answers the mint has spent it already.
+                    let spent = self.row.executing.is_some();
+                    self.row.sealed_jit = (!spent).then(|| self.seal.seal(&minted.jit));
+                    self.begin_create(None);
+                }
+            }
         } else if let (Some(why), None) = (refused, self.row.create_called_at) {
             self.not_created(&why);
         }

@@ -112,6 +112,7 @@ impl Errand {
             machine: self.spec.machine.clone(),
             pool: Arc::clone(&self.spec),
             avoid: self.avoid.clone(),
+            attempt: self.row.mints,
             jit,
         };
         let patience = self.spec.policy.create_settle;

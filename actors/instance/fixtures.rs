@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::asks::Asked;
 use super::call::CallKind;
 use super::step::Input;
-use super::{Answer, Permit, birth};
+use super::{Answer, Permit, Word, birth};
 use crate::mail::NoAnswer;
 use crate::model::{
     Began, Binding, Conclusion, End, ExitFacts, ForgeId, Generation, HeldOffer, Instance,
     InstanceId, JobFact, JobId, JobOver, JobReading, Labels, MachineName, MachinePhase,
     MachineSpec, MachineView, OfferEnd, Petition, Policy, PoolSpec, Reason, Registration, Remains,
-    Revision, RunnerId, RunnerName, RunnerView, Scope, Sighting, Stamp, State, Tail, Timestamp,
-    VerdictClass, Warrant, WarrantKind, Wish, WishRank, Worker, after,
+    Revision, RunnerId, RunnerName, RunnerView, Scope, Setup, Sighting, Stamp, State, Tail,
+    Timestamp, VerdictClass, Warrant, WarrantKind, Wish, WishRank, Worker, after,
 };
 use crate::ports::{
     CreateError, Deletion, Deregistered, ForgeError, Jit, MintError, Minted, ProviderError, Seal,
@@ -157,6 +157,10 @@ fn online() -> RunnerView {
     RunnerView { name: "linux-1".into(), id: RunnerId(7), online: true, busy: false }
 }
 
+fn says(setup: Setup) -> Input {
+    Input::Word(1, Word::Tells(setup, "in its words".into()))
+}
+
 /// An input by name, with the call it answers, made anew each time.
 pub(super) type Named = (&'static str, Option<CallKind>, Box<dyn Fn() -> Input>);
 
@@ -296,5 +300,11 @@ pub(super) fn inputs() -> Vec<Named> {
         letter("force", || ask(WishRank::Force, Reason::Operator)),
         letter("forget", || ask(WishRank::Forget, Reason::Operator)),
         letter("poll", || Input::Poll),
+        letter("asks for its jit", || Input::Word(1, Word::Asks)),
+        letter("says installing", || says(Setup::Installing)),
+        letter("says idle", || says(Setup::Idle)),
+        letter("says failed", || says(Setup::Failed)),
+        letter("says what it runs", || Input::Word(1, Word::Runs("Ubuntu 24.04".into()))),
+        letter("word of another attempt", || Input::Word(2, Word::Asks)),
     ]
 }

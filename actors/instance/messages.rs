@@ -6,7 +6,7 @@ use super::answer::{Answer, Token};
 use crate::mail::Reply;
 use crate::model::{
     Generation, HostName, JobId, JobOver, MachineView, OfferEnd, Petition, PoolSpec, Reason,
-    Refusal, RunnerView, WishRank,
+    Refusal, RunnerView, Setup, WishRank,
 };
 use crate::ports::Jit;
 
@@ -53,6 +53,15 @@ pub enum ToInstance {
     Retire(Retire),
     /// Its machine asks for work (late binding).
     Poll(Reply<Dispatch>),
+    /// Its machine says something while it is set up.
+    Word {
+        /// Which registration it was made with.
+        attempt: u32,
+        /// What.
+        word: Word,
+        /// The JIT config, if it asked for it and there is one; or why it is not heard.
+        reply: Reply<Result<Option<Jit>, Refusal>>,
+    },
     /// The pool was edited.
     Spec(Arc<PoolSpec>),
     /// The ledger is new: say everything to it again.
@@ -62,6 +71,17 @@ pub enum ToInstance {
     /// Panic, to prove that it is survived.
     #[cfg(feature = "testing")]
     Panic,
+}
+
+/// What a machine says while it is set up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// It asks for its JIT config; asking again returns the same.
+    Asks,
+    /// It tells how far it is, and more in its own words.
+    Tells(Setup, String),
+    /// It tells which system it runs.
+    Runs(String),
 }
 
 /// A wish that an instance go.

@@ -53,6 +53,7 @@ mod turn;
 mod vigil;
 #[cfg(test)]
 mod walks;
+mod words;
 
 pub(crate) use actor::{Birth, Child, Links, start};
 pub use answer::{Answer, Token};
@@ -61,7 +62,7 @@ pub(crate) use birth::wished;
 pub use explain::explain_instance;
 pub use kit::Kit;
 pub use lifecycle::is_stuck;
-pub use messages::{Consent, Dispatch, Permit, Retire, ToInstance};
+pub use messages::{Consent, Dispatch, Permit, Retire, ToInstance, Word};
 #[cfg(feature = "testing")]
 pub(crate) use rehearsal::rehearse;
 pub(crate) use report::is_unnamed;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::answer::Token;
 use super::call::CallKind;
 use crate::model::{Began, Event, JobStanding, Remains, Timestamp, Warrant, Worker};
+use crate::ports::Handover;
 
 /// Holds an owner's volatile memory.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,10 @@ pub(super) struct Notes {
     pub(super) looked: bool,
     /// Why nothing can be asked at all (provider or forge no longer configured).
     pub(super) cut_off: Option<String>,
+    /// How the machine comes by its JIT config.
+    pub(super) handover: Handover,
+    /// How often the machine told how far it is.
+    pub(super) words: u32,
     /// Permits in hand.
     pub(super) may_start: bool,
     /// Permits in hand.

@@ -49,7 +49,10 @@ pub(super) fn outcome_for_pool(row: &Instance) -> Option<Outcome> {
     if row.ready_at.is_some() {
         return Some(Outcome::Ready);
     }
-    let asked_to_go = row.wish.as_ref().is_some_and(|wish| wish.reason != Reason::BootDeadline);
+    let asked_to_go = row
+        .wish
+        .as_ref()
+        .is_some_and(|wish| !matches!(wish.reason, Reason::BootDeadline | Reason::BootFailed));
     let failed = matches!(
         row.verdict,
         Some(

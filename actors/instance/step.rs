@@ -5,7 +5,7 @@ use super::asks::Asked;
 use super::call::Posted;
 use super::notes::Notes;
 use super::turn::Turn;
-use super::{Answer, Consent, Dispatch, Permit, Token};
+use super::{Answer, Consent, Dispatch, Permit, Token, Word};
 use crate::model::{
     Event, ExitRecord, Generation, HeldOffer, Instance, JobId, JobOver, MachineView, OfferEnd,
     PoolSpec, Refusal, RunnerView, State, Timestamp, What,
@@ -45,6 +45,8 @@ pub(super) enum Input {
     Retire(Asked),
     /// See [`super::ToInstance::Poll`].
     Poll,
+    /// See [`super::ToInstance::Word`].
+    Word(u32, Word),
     /// The alarm rang, or there is nothing new: think again.
     Wake,
 }
@@ -58,6 +60,8 @@ pub(super) enum Said {
     Offer(Result<(), Refusal>),
     /// To a wish that it go.
     Retire(Result<Consent, Refusal>),
+    /// To a word of its machine.
+    Word(Result<(), Refusal>),
 }
 
 /// What one turn brought. Save first, then do the rest.
@@ -128,6 +132,7 @@ impl Turn<'_> {
             Input::JobOver(over) => self.take_job_over(over),
             Input::Retire(ask) => return Said::Retire(self.asked_to_go(ask)),
             Input::Poll => self.polled(),
+            Input::Word(attempt, word) => return Said::Word(self.take_word(attempt, word)),
         }
         Said::Nothing
     }

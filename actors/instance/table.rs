@@ -42,11 +42,14 @@ fn cell(state: State, answers: Option<CallKind>, input: Input) -> String {
 fn said(said: Said) -> Option<String> {
     match said {
         Said::Nothing => None,
+        Said::Word(Ok(())) => Some("heard".into()),
         Said::Offer(Ok(())) => Some("taken".into()),
         Said::Retire(Ok(Consent::Going)) => Some("going".into()),
         Said::Retire(Ok(Consent::Noted)) => Some("noted".into()),
         Said::Retire(Ok(Consent::Looking)) => Some("looking".into()),
-        Said::Offer(Err(why)) | Said::Retire(Err(why)) => Some(format!("refused({})", word(why))),
+        Said::Offer(Err(why)) | Said::Retire(Err(why)) | Said::Word(Err(why)) => {
+            Some(format!("refused({})", word(why)))
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::invariants::check_save;
 use crate::model::{
     Binding, Epoch, Instance, InstanceId, Registration, State, Timestamp, Version, after,
 };
-use crate::ports::InstanceSave;
+use crate::ports::{Handover, InstanceSave};
 
 /// One step of a walk: which input, how much later, and whether the owner is new.
 #[derive(Clone, Debug)]
@@ -117,13 +117,16 @@ proptest! {
     #[test]
     fn no_walk_breaks_a_promise(
         late in any::<bool>(),
+        fetched in any::<bool>(),
         paces in prop::collection::vec(pace(), 1..120),
     ) {
         let inputs = inputs();
         let mut walker = Walker::new(if late { Binding::Late } else { Binding::Early });
+        let handover = if fetched { Handover::Fetched } else { Handover::WithOrder };
+        walker.notes.handover = handover;
         for pace in paces {
             if pace.restart {
-                walker.notes = Notes::default();
+                walker.notes = Notes { handover, ..Notes::default() };
                 walker.take(Input::Start);
             }
             walker.now = after(walker.now, Duration::from_secs(pace.seconds));

@@ -56,6 +56,7 @@ fn row(state: State) -> Instance {
         mints: 0,
         registration: Registration::None,
         sealed_jit: None,
+        last_word: None,
         offer: None,
         executing: None,
         job_over: None,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Closure, HolderId, InstanceId, JobFact, JobId, MachineName, OfferEnd, PoolId, Reason,
-    RunnerName, State, Timestamp, VerdictClass, WarrantKind, WishRank,
+    RunnerName, Setup, State, Timestamp, VerdictClass, WarrantKind, WishRank,
 };
 
 /// Holds one entry of a timeline.
@@ -96,6 +96,15 @@ pub enum What {
     Reappeared,
     /// The provider is in doubt about the machine, which keeps it.
     Doubt(String),
+    /// The machine told how far it is with being set up.
+    Said {
+        /// How far.
+        setup: Setup,
+        /// In its words.
+        message: String,
+    },
+    /// The machine told which system it runs.
+    Runs(String),
     /// An offer was taken.
     Offered(JobId),
     /// The JIT config may now be handed out.
@@ -267,6 +276,13 @@ impl fmt::Display for What {
             Self::FirstAbsence => f.write_str("machine not found once"),
             Self::Reappeared => f.write_str("machine is there after all"),
             Self::Doubt(why) => write!(f, "the provider is in doubt: {why}"),
+            Self::Said { setup, message } if message.is_empty() => {
+                write!(f, "its machine says `{}`", setup.as_str())
+            }
+            Self::Said { setup, message } => {
+                write!(f, "its machine says `{}`: {message}", setup.as_str())
+            }
+            Self::Runs(system) => write!(f, "its machine runs {system}"),
             Self::Offered(job) => write!(f, "took the offer of job {job}"),
             Self::Delivered(job) => write!(f, "may hand out the JIT config for job {job}"),
             Self::OfferEnded(job, why) => write!(f, "offer of job {job} ended: {why:?}"),

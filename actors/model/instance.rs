@@ -59,8 +59,11 @@ pub struct Instance {
     pub mints: u32,
     /// The registration at the forge.
     pub registration: Registration,
-    /// The JIT config of a late-bound runner, sealed, until it is spent.
+    /// The JIT config, sealed, where its machine asks us for it, until it is spent.
     pub sealed_jit: Option<String>,
+    /// What the machine last said about itself while it was set up.
+    #[serde(default)]
+    pub last_word: Option<LastWord>,
     /// The offer it holds.
     pub offer: Option<HeldOffer>,
     /// The job the forge proved to run here.
@@ -181,6 +184,40 @@ impl fmt::Display for State {
     }
 }
 
+/// Holds what a machine said about itself while it was set up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastWord {
+    /// How far it is.
+    pub setup: Setup,
+    /// Its words, cut and escaped.
+    pub message: String,
+    /// When it said so.
+    pub at: Timestamp,
+}
+
+/// Names how far a machine is with being set up, by its own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setup {
+    /// At work on it.
+    Installing,
+    /// Done: its runner was started.
+    Idle,
+    /// Given up.
+    Failed,
+}
+
+impl Setup {
+    /// Returns the word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Installing => "installing",
+            Self::Idle => "idle",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// Holds what somebody wants of an instance; a stronger wish replaces a weaker one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
@@ -229,6 +266,8 @@ pub enum Reason {
     Revision,
     /// It did not become ready in time.
     BootDeadline,
+    /// Its machine said that it could not be set up.
+    BootFailed,
     /// It reached the pool's `max_lifetime`.
     Lifetime,
     /// A machine of ours that had no record.
@@ -253,6 +292,7 @@ impl Reason {
             Self::Drain => "drain",
             Self::Revision => "revision",
             Self::BootDeadline => "boot_deadline",
+            Self::BootFailed => "boot_failed",
             Self::Lifetime => "lifetime",
             Self::Orphan => "orphan",
             Self::Unlisted => "unlisted",

@@ -13,8 +13,8 @@ mod exit;
 use exit::by_exit;
 
 use super::{
-    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStanding, Verdict, VerdictClass,
-    WarrantKind,
+    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStanding, Setup, SetupStory,
+    Verdict, VerdictClass, WarrantKind,
 };
 
 /// Says why an instance ended. Total: every finding has a verdict, and missing information
@@ -79,6 +79,16 @@ impl Findings<'_> {
         let machine_reason =
             first.machine_reason.clone().or_else(|| word(seen)).or_else(|| word(left));
         Some(ExitFacts { machine_reason, ..first.clone() })
+    }
+}
+
+impl Findings<'_> {
+    /// Returns whether the machine itself said that its runner could not be started.
+    fn gave_up(&self) -> bool {
+        match self.setup {
+            SetupStory::Heard(last) => last.setup == Setup::Failed && !self.was_ready,
+            SetupStory::Untold | SetupStory::Silent => false,
+        }
     }
 }
 
@@ -187,6 +197,11 @@ fn by_silence(findings: &Findings<'_>) -> Ruling {
             Confidence::High,
             "its runner never started within the boot deadline",
         ),
+        (None, WarrantKind::Idle) if findings.gave_up() => rule(
+            VerdictClass::BootFailed,
+            Confidence::High,
+            "its machine said that it could not be set up",
+        ),
         (None, WarrantKind::Idle) => rule(
             VerdictClass::Removed,
             Confidence::High,
@@ -238,6 +253,16 @@ fn told(findings: &Findings<'_>, exit: &ExitFacts) -> Vec<String> {
     );
     if !findings.was_ready {
         words.push("its runner was never seen ready".into());
+    }
+    match findings.setup {
+        SetupStory::Untold => {}
+        SetupStory::Silent => words.push("its machine never called back".into()),
+        SetupStory::Heard(last) => words.push(format!(
+            "its machine's last word was `{}` at {}: {}",
+            last.setup.as_str(),
+            last.at,
+            last.message
+        )),
     }
     words
 }

@@ -19,8 +19,8 @@ pub use ids::{
     MachineName, PoolId, ProviderId, Revision, RunnerId, RunnerName, Version, WriteId,
 };
 pub use instance::{
-    End, HeldOffer, Instance, JobOver, Petition, Reason, Registration, State, Warrant, WarrantKind,
-    Wish, WishRank,
+    End, HeldOffer, Instance, JobOver, LastWord, Petition, Reason, Registration, Setup, State,
+    Warrant, WarrantKind, Wish, WishRank,
 };
 pub use job::{
     Asked, Closure, Conclusion, Execution, Job, JobFact, JobNotice, JobState, Offer, OfferEnd,
@@ -33,4 +33,4 @@ pub use observation::{
 pub use pool::{BadScope, Binding, Labels, MachineSpec, Place, Policy, PoolRow, PoolSpec, Scope};
 pub use tail::{TAIL_BYTES, TAIL_LINES, clip};
 pub use time::{Timestamp, after, elapsed, is_due};
-pub use verdict::{Confidence, Fault, Findings, JobStanding, Verdict, VerdictClass};
+pub use verdict::{Confidence, Fault, Findings, JobStanding, SetupStory, Verdict, VerdictClass};

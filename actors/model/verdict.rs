@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Conclusion, End, Remains, WarrantKind};
+use super::{Conclusion, End, LastWord, Remains, WarrantKind};
 
 /// Holds the answer to "why did it die?".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -305,4 +305,18 @@ pub struct Findings<'a> {
     pub job: JobStanding,
     /// Whether its runner was ever ready.
     pub was_ready: bool,
+    /// What it told while it was set up.
+    pub setup: SetupStory<'a>,
+}
+
+/// Tells what a machine told while it was set up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetupStory<'a> {
+    /// Machines of its kind do not call home.
+    #[default]
+    Untold,
+    /// It should have called home and never did.
+    Silent,
+    /// This was the last that was heard.
+    Heard(&'a LastWord),
 }

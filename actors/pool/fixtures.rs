@@ -182,6 +182,7 @@ pub(crate) fn row(id: &str, state: State) -> Instance {
         mints: 0,
         registration: Registration::None,
         sealed_jit: None,
+        last_word: None,
         offer: None,
         executing: None,
         job_over: None,

@@ -13,8 +13,8 @@ pub use forge::{
     Deregistered, Forge, ForgeError, Jit, MintError, MintOrder, Minted, Roster, RunnerRef, Seal,
 };
 pub use provider::{
-    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
-    ProviderError, Watching,
+    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, MachineSink,
+    Provider, ProviderError, Watching,
 };
 pub use store::{
     Acceptance, Controller, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, Records,

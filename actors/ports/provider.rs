@@ -72,6 +72,21 @@ pub trait Provider: Inventory {
 
     /// Deletes a machine. Safe to repeat.
     async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError>;
+
+    /// Tells how a machine comes by its JIT config.
+    fn handover(&self) -> Handover {
+        Handover::WithOrder
+    }
+}
+
+/// Tells how a machine comes by the JIT config of a runner that is registered before it is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Handover {
+    /// The order carries it.
+    #[default]
+    WithOrder,
+    /// The machine fetches it from us; until then it rests, sealed, in the instance's row.
+    Fetched,
 }
 
 /// Points at one machine: by name, and by the provider's id where it is known.
@@ -96,6 +111,8 @@ pub struct CreateOrder {
     pub pool: Arc<PoolSpec>,
     /// Hosts on which machines did not come up lately; a wish, where the provider has hosts.
     pub avoid: Vec<HostName>,
+    /// Which registration of the instance it is made with; what it says of itself is bound to it.
+    pub attempt: u32,
     /// The JIT config, where the runner is registered before its machine is made.
     pub jit: Option<Jit>,
 }

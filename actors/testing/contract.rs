@@ -18,7 +18,7 @@ pub use company::{
     savers_at_once_are_answered_each_for_himself,
 };
 pub use forge::{BenchJob, ForgeBench, forge_contract};
-pub use provider::{ProviderBench, provider_contract};
+pub use provider::{ProviderBench, Tells, provider_contract};
 pub use samples::{delivery, event, exit_record, instance, job, job_id, notice, saved, stamp};
 
 use crate::model::{DeliveryId, Epoch, Instance, PoolId, PoolRow, ProviderId, State, Subject};

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use ostler_actors::model::Scope;
 use serde::Serialize;
 
-use crate::config::{Config, ForgeSettings};
-use crate::daemon::{open_forge, try_provider};
+use crate::config::{Config, External, ForgeSettings, ProviderSettings};
+use crate::daemon::{open_forge, probe_external, try_provider};
 use crate::github::{Finding, Grade, LiveWish};
+use crate::providers::external::Told;
 
 /// Shows one finding and where it belongs.
 #[derive(Serialize)]
@@ -32,6 +33,11 @@ pub(super) fn check(out: &mut dyn Write, config: &Config, json: bool) -> io::Res
         }
         rows
     });
+    for (name, provider) in &config.providers {
+        if let ProviderSettings::External(external) = provider {
+            rows.extend(runtime.block_on(ask_external(config, name, external)));
+        }
+    }
     // A provider may want a runtime of its own, or none.
     let _inside = runtime.enter();
     rows.extend(config.providers.iter().map(|(name, provider)| {
@@ -75,6 +81,36 @@ async fn try_forge(config: &Config, name: &str, forge: &ForgeSettings) -> Vec<Ro
         rows.extend(findings.into_iter().map(row));
     }
     rows
+}
+
+/// Asks an executable about itself; what an old build does not tell is no fault.
+async fn ask_external(config: &Config, name: &str, external: &External) -> Vec<Row> {
+    let row = |what, grade, says: String| Row {
+        of: format!("provider {name}"),
+        scope: None,
+        finding: Finding { what, grade, says },
+    };
+    let probe = match probe_external(name, external, config).await {
+        Ok(probe) => probe,
+        Err(error) => return vec![row("executable", Grade::Wrong, chain(&error))],
+    };
+    let version = match probe.version {
+        Ok(version) => row("version", Grade::Ok, version),
+        Err(why) => row("version", Grade::Doubt, format!("it does not tell: {why}")),
+    };
+    let wanted = &external.interface;
+    let interface = match probe.interface {
+        Told::Yes => row("interface", Grade::Ok, format!("speaks {wanted}")),
+        Told::Untold => row("interface", Grade::Ok, format!("{wanted}, as every provider")),
+        Told::Doubtful(why) => {
+            row("interface", Grade::Doubt, format!("may not speak {wanted}: {why}"))
+        }
+        Told::No(known) => {
+            let known = known.join(", ");
+            row("interface", Grade::Wrong, format!("speaks {known}; write one as `interface`"))
+        }
+    };
+    vec![version, interface]
 }
 
 fn table(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {

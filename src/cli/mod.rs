@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod demo_runner;
 mod hook;
+mod import;
 mod keeper;
 mod live;
 mod openapi;
@@ -36,6 +37,8 @@ enum Command {
     Plan(plan::Plan),
     /// Looks after the webhooks at the forges: install, status.
     Hook(hook::Hook),
+    /// Takes over from others: `import garm` writes a GARM installation as configuration.
+    Import(import::Import),
     /// Shows the daemon at work: real processes, a simulated GitHub, jobs that die.
     Demo(demo::Demo),
     /// Runs the fleet against a simulated world that lies, and checks every promise.
@@ -61,6 +64,7 @@ impl Cli {
             Command::Check(check) => check.run(),
             Command::Plan(plan) => plan.run(),
             Command::Hook(hook) => hook.run(),
+            Command::Import(import) => import.run(),
             Command::Demo(demo) => demo.run(),
             Command::Sim(sim) => sim.run(),
             Command::Store(store) => store.run(),

@@ -54,6 +54,15 @@ pub fn inherited(names: &[&str]) -> BTreeMap<String, String> {
     names.iter().filter_map(set).collect()
 }
 
+/// Returns the variables whose names begin with one of these; the only ones a provider may see.
+pub fn inherited_from(beginnings: &[&str]) -> BTreeMap<String, String> {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    let wanted = |(name, _): &(String, String)| beginnings.iter().any(|it| name.starts_with(it));
+    std::env::vars_os().filter_map(text).filter(wanted).collect()
+}
+
 /// Says how a service manager wants to hear of the daemon, if one started it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceManager {

@@ -61,7 +61,9 @@ pub use credentials::{Auth, Credential};
 pub use daemon::Daemon;
 pub use forges::ForgeSettings;
 pub use http::{Http, Role, Tls, Token};
-pub use load::{Loaded, Outside, ServiceManager, inherited, load, load_draft, service_manager};
+pub use load::{
+    Loaded, Outside, ServiceManager, inherited, inherited_from, load, load_draft, service_manager,
+};
 pub use notify::Notify;
 pub use plan::{Change, Tie, plan, refusals};
 pub use pools::{Ca, Pool, Proxy};

@@ -13,6 +13,7 @@ use ostler_actors::ports::{Chance, Clock, Forge, Inventory, Provider, Roster};
 use tracing::warn;
 
 use super::StartError;
+use super::external::{self, Means};
 use super::ground::{SystemChance, SystemClock};
 use crate::config::{self, Config, ForgeSettings, ProviderSettings};
 use crate::github::{Auth, Credential, GitHub, Settings};
@@ -72,13 +73,18 @@ pub fn open_forge(name: &str, forge: &ForgeSettings) -> Result<GitHub, StartErro
     connect(name, forge, &clock, &chance)
 }
 
-/// Tries whether a provider opens, and lets it go again.
+/// Tries whether a provider opens, and lets it go again. One that is asked about itself is tried
+/// by that (`probe_external`).
 pub fn try_provider(
     name: &str,
     provider: &ProviderSettings,
     state_dir: &Path,
 ) -> Result<(), StartError> {
-    open_process(name, provider, state_dir).map(drop)
+    match provider {
+        ProviderSettings::Process(process) => open_process(name, process, state_dir).map(drop),
+        ProviderSettings::External(_) => Ok(()),
+        ProviderSettings::Kubernetes(_) => Err(not_yet(name, provider)),
+    }
 }
 
 fn connect(
@@ -94,18 +100,15 @@ fn connect(
 
 fn open_process(
     name: &str,
-    provider: &ProviderSettings,
+    process: &config::Process,
     state_dir: &Path,
 ) -> Result<LocalProcess, StartError> {
-    match provider {
-        ProviderSettings::Process(process) => {
-            LocalProcess::open_beside(process_settings(process, state_dir))
-                .map_err(|source| StartError::Process { name: name.to_owned(), source })
-        }
-        ProviderSettings::Kubernetes(_) | ProviderSettings::External(_) => {
-            Err(StartError::NotYet { name: name.to_owned(), kind: provider.kind() })
-        }
-    }
+    LocalProcess::open_beside(process_settings(process, state_dir))
+        .map_err(|source| StartError::Process { name: name.to_owned(), source })
+}
+
+fn not_yet(name: &str, provider: &ProviderSettings) -> StartError {
+    StartError::NotYet { name: name.to_owned(), kind: provider.kind() }
 }
 
 /// Providers lent by whoever runs the daemon in this process: they stand in for those configured
@@ -122,15 +125,26 @@ pub(super) struct Providers {
 
 impl Providers {
     /// Makes them.
-    pub(super) fn build(config: &Config, lent: &Lent) -> Result<Self, StartError> {
-        let mut providers = Self { all: lent.clone(), processes: Vec::new() };
+    pub(super) fn build(config: &Config, means: &Means) -> Result<Self, StartError> {
+        let mut providers = Self { all: means.lent.clone(), processes: Vec::new() };
         for (name, provider) in &config.providers {
-            if lent.contains_key(name.as_str()) {
+            if means.lent.contains_key(name.as_str()) {
                 continue;
             }
-            let process = open_process(name, provider, &config.daemon.state_dir)?;
-            providers.processes.push(process.clone());
-            providers.all.insert(ProviderId::new(name.as_str()), Arc::new(process));
+            let made: Arc<dyn Provider> = match provider {
+                ProviderSettings::Process(process) => {
+                    let process = open_process(name, process, &config.daemon.state_dir)?;
+                    providers.processes.push(process.clone());
+                    Arc::new(process)
+                }
+                ProviderSettings::External(settings) => {
+                    let external = external::open(name, settings, config, means)?;
+                    external::introduce(name, &external);
+                    Arc::new(external)
+                }
+                ProviderSettings::Kubernetes(_) => return Err(not_yet(name, provider)),
+            };
+            providers.all.insert(ProviderId::new(name.as_str()), made);
         }
         Ok(providers)
     }

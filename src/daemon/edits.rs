@@ -45,11 +45,14 @@ impl Daemon {
     /// Puts an edit in force while a fleet runs, or says why not. Returns the providers for the
     /// next fleet if this one must be started again.
     pub(super) async fn take_news_leading(&mut self, news: News) -> Option<Providers> {
+        let means = self.means();
         let judged = self.judge(news).await.and_then(|(ready, edit)| {
             let providers = match edit {
                 Edit::Adapters => {
-                    Some(Providers::build(&ready.config, &self.lent).map_err(|error| {
-                        TurnedDown { why: chain(&error), again: Some(Arc::clone(&ready.config)) }
+                    let built = Providers::build(&ready.config, &means);
+                    Some(built.map_err(|error| TurnedDown {
+                        why: chain(&error),
+                        again: Some(Arc::clone(&ready.config)),
                     })?)
                 }
                 Edit::Nothing | Edit::Pools | Edit::TakesRestart(_) | Edit::NotYet(_) => None,

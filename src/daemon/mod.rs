@@ -19,6 +19,7 @@
 mod adapters;
 mod chores;
 mod edits;
+mod external;
 mod ground;
 mod reload;
 mod service;
@@ -41,6 +42,7 @@ use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
 pub use adapters::{open_forge, try_provider};
+pub use external::probe_external;
 pub use service::Service;
 pub use status::{Shown, Stage, Status};
 pub use system::{on_system, stop_on_signal};
@@ -100,6 +102,23 @@ pub enum StartError {
         /// Why.
         #[source]
         source: providers::process::OpenError,
+    },
+    /// A provider that is an executable.
+    #[error("provider `{name}` cannot be used")]
+    External {
+        /// Which.
+        name: String,
+        /// Why.
+        #[source]
+        source: providers::external::OpenError,
+    },
+    /// A provider that could not be asked about itself.
+    #[error("provider `{name}` cannot be asked: {why}")]
+    Unasked {
+        /// Which.
+        name: String,
+        /// Why.
+        why: String,
     },
     /// A provider of a kind that is not built yet.
     #[error(
@@ -191,7 +210,8 @@ impl Daemon {
             clock: Arc::clone(&clock),
             config: Arc::clone(&config),
             controller: controller.id,
-        });
+        })
+        .hearing(external::tokens(&seal));
         doors.open(&config, &forges.0, &left);
         let server = http::serve(&config.http, &doors)?;
         let following = doors.follow(Vec::new());
@@ -220,6 +240,12 @@ impl Daemon {
     /// with more machines than one computer can carry.
     pub fn lend(&mut self, name: ProviderId, provider: Arc<dyn Provider>) {
         self.lent.insert(name, provider);
+    }
+
+    /// Returns what providers need beside their configuration.
+    fn means(&self) -> external::Means {
+        let records = Arc::new(self.store.clone());
+        external::Means { records, tokens: external::tokens(&self.seal), lent: self.lent.clone() }
     }
 
     /// Returns how the doors are called.

@@ -69,7 +69,7 @@ impl Tenure {
         news: &mut mpsc::Receiver<News>,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<Over, StartError> {
-        let mut providers = match Providers::build(&daemon.config, &daemon.lent) {
+        let mut providers = match Providers::build(&daemon.config, &daemon.means()) {
             Ok(providers) => providers,
             Err(error) => {
                 self.give_back().await;

@@ -66,6 +66,7 @@ pub use live::{Finding, Grade, LiveWish};
 pub use settings::{Auth, BadSettings, Credential, Settings};
 pub use swept::SweptTo;
 pub use tally::{Figures, RateFigure};
+pub(crate) use tls::trust;
 pub use versions::EndingVersion;
 
 use etags::Etags;

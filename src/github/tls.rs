@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_mins(1);
 
 /// Returns octocrab on a transport of ours, without its own headers, retries and tokens.
 pub(super) fn octocrab(ca: Option<&[u8]>, proxy: Option<&str>) -> Result<Octocrab, BadSettings> {
-    let config = client_config(ca)?;
+    let config = trust(ca)?;
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_connect_timeout(Some(CONNECT));
@@ -60,7 +60,7 @@ where
 }
 
 /// Returns the trust of this machine, and of the given certificates beside it.
-fn client_config(ca: Option<&[u8]>) -> Result<ClientConfig, BadSettings> {
+pub(crate) fn trust(ca: Option<&[u8]>) -> Result<ClientConfig, BadSettings> {
     let mut roots = RootCertStore::empty();
     // A machine without certificates can still speak plain http; over https the handshake says why not.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -14,12 +14,14 @@ use ostler_actors::registry::Registry;
 use super::api::Hub;
 use super::follow::Forgotten;
 use super::gate::Gate;
+use super::runner::Boot;
 use crate::config::Config;
 use crate::daemon::Status;
 use crate::github::GitHub;
 use crate::github::webhook::Secrets;
 use crate::store::{History, SaveHealth, SqlStore};
 use crate::telemetry::waits::Waits;
+use crate::tokens::Tokens;
 
 /// Holds what handlers may see, and the inbox. Cheap to clone; clones share it.
 #[derive(Clone)]
@@ -45,6 +47,10 @@ pub struct Doors {
     pub(super) started_at: Timestamp,
     /// Who may deliver; nothing while nobody may.
     hooks: Arc<ArcSwapOption<BTreeMap<String, Arc<Hook>>>>,
+    /// What checks the tokens of machines.
+    pub(super) tokens: Option<Tokens>,
+    /// What machines are set up with, by pool; those of pools that went are kept.
+    boots: Arc<ArcSwap<BTreeMap<String, Arc<Boot>>>>,
 }
 
 /// What doors are made of.
@@ -106,7 +112,15 @@ impl Doors {
             controller,
             started_at,
             hooks: Arc::default(),
+            tokens: None,
+            boots: Arc::default(),
         }
+    }
+
+    /// Lets machines call home that prove themselves with one of these tokens.
+    #[must_use]
+    pub fn hearing(self, tokens: Tokens) -> Self {
+        Self { tokens: Some(tokens), ..self }
     }
 
     /// Lets the forges of a configuration deliver: for its pools, and for `left`, where runners
@@ -134,6 +148,10 @@ impl Doors {
             (id.as_str().to_owned(), Arc::new(hook))
         };
         self.hooks.store(Some(Arc::new(forges.iter().map(hook).collect())));
+        // A machine of a pool that was just removed may be on its way here.
+        let mut boots = (**self.boots.load()).clone();
+        boots.extend(Boot::all(config));
+        self.boots.store(Arc::new(boots));
         self.config.store(Arc::clone(config));
         self.forges.store(Arc::new(forges.clone()));
     }
@@ -141,6 +159,11 @@ impl Doors {
     /// Takes no deliveries any more: the sender keeps them and is asked later.
     pub fn shut(&self) {
         self.hooks.store(None);
+    }
+
+    /// Returns what the machines of a pool are set up with.
+    pub(super) fn boot(&self, pool: &str) -> Option<Arc<Boot>> {
+        self.boots.load().get(pool).cloned()
     }
 
     /// Ends the readings of events, which would otherwise outlast the daemon.

@@ -5,6 +5,7 @@
 //! | `GET /healthz` | anyone | the process lives |
 //! | `GET /readyz` | anyone | it leads, its store answers and takes saves; what is wrong with its configuration |
 //! | `POST /webhooks/{forge}` | a signature | durable in the inbox, then 202 |
+//! | `/runner/v1/…` | a machine's token | what it needs to become a runner, and what it tells |
 //! | `/api/v1/…` | a token, or this machine | the admin API ([`api`]) |
 //! | `GET /openapi.json` | anyone | its description |
 //! | `GET /` and its files | anyone | the page, which asks for a token where one is needed |
@@ -20,6 +21,7 @@ mod headers;
 mod health;
 mod page;
 mod problem;
+mod runner;
 mod tls;
 mod webhook;
 
@@ -136,6 +138,7 @@ pub fn serve(config: &Http, doors: &Doors) -> Result<Server, NoServer> {
 /// What the outside may reach.
 fn public(app: &mut web::ServiceConfig) {
     app.service(web::resource("/webhooks/{forge}").route(web::post().to(webhook::deliver)));
+    app.configure(runner::routes);
 }
 
 fn bind(

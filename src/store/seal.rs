@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ostler_actors::ports::{Jit, Seal};
@@ -20,7 +21,10 @@ const KEY_BYTES: usize = 32;
 const KEY_FILE: &str = "seal.key";
 
 /// Seals with one key.
-pub struct AesSeal(RandomizedNonceKey);
+pub struct AesSeal {
+    key: RandomizedNonceKey,
+    root: hmac::Key,
+}
 
 /// Tells why there is no key to seal with.
 #[derive(Debug, thiserror::Error)]
@@ -81,10 +85,18 @@ impl AesSeal {
     }
 
     fn read(key: &[u8], from: &str) -> Result<Self, SealError> {
-        decode(key)
-            .and_then(|key| RandomizedNonceKey::new(&AES_256_GCM, &key).ok())
-            .map(Self)
-            .ok_or_else(|| SealError::Unusable { from: from.into() })
+        let unusable = || SealError::Unusable { from: from.into() };
+        let bytes = decode(key).ok_or_else(unusable)?;
+        let key = RandomizedNonceKey::new(&AES_256_GCM, &bytes).map_err(|_| unusable())?;
+        Ok(Self { key, root: hmac::Key::new(hmac::HMAC_SHA256, &bytes) })
+    }
+
+    /// Returns a key for something else than sealing; the same for the same purpose, and no way
+    /// back to the one it is made from.
+    pub fn key_for(&self, purpose: &str) -> [u8; KEY_BYTES] {
+        let mut key = [0; KEY_BYTES];
+        key.copy_from_slice(hmac::sign(&self.root, purpose.as_bytes()).as_ref());
+        key
     }
 }
 
@@ -127,7 +139,7 @@ impl Seal for AesSeal {
     fn seal(&self, jit: &Jit) -> String {
         let mut text = jit.reveal().as_bytes().to_vec();
         let nonce = self
-            .0
+            .key
             .seal_in_place_append_tag(Aad::empty(), &mut text)
             .expect("AES-GCM fails only on texts of 64 GiB and without any randomness");
         let mut sealed = nonce.as_ref().to_vec();
@@ -139,7 +151,7 @@ impl Seal for AesSeal {
         let mut bytes = STANDARD.decode(sealed.strip_prefix(VERSION)?).ok()?;
         let (nonce, text) = bytes.split_at_mut_checked(NONCE_LEN)?;
         let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let text = self.0.open_in_place(nonce, Aad::empty(), text).ok()?;
+        let text = self.key.open_in_place(nonce, Aad::empty(), text).ok()?;
         std::str::from_utf8(text).ok().map(Jit::new)
     }
 }

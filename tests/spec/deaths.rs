@@ -145,7 +145,7 @@ fn f58_machine_that_is_over_and_leaving_at_once_is_still_finished() {
     });
 }
 
-fn record(world: &Watched, id: &InstanceId) -> ExitRecord {
+pub(super) fn record(world: &Watched, id: &InstanceId) -> ExitRecord {
     world.outside().shelf.exit(id).cloned().expect("a record of its end")
 }
 

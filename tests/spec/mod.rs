@@ -23,5 +23,6 @@ mod scaling;
 mod shuffling;
 mod slots;
 mod story;
+mod words;
 
 use story::{MINUTE, SECOND, story};

@@ -2,6 +2,7 @@
 
 pub(crate) mod cut;
 pub(crate) mod daemon;
+pub(crate) mod external;
 pub(crate) mod http;
 pub(crate) mod postgres;
 pub(crate) mod process;

@@ -7,6 +7,7 @@
     reason = "a test stops at the first surprise, in its helpers too"
 )]
 
+mod external;
 mod github_access;
 mod github_contract;
 mod github_data;

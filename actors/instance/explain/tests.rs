@@ -39,6 +39,7 @@ fn row(state: State, since: u64) -> Instance {
         mints: 0,
         registration: Registration::None,
         sealed_jit: None,
+        last_word: None,
         offer: None,
         executing: None,
         job_over: None,

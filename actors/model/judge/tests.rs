@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Remains, Tail};
+use crate::model::{LastWord, Remains, Tail, Timestamp};
 
 fn exited(code: i32, reason: &str) -> End {
     End::Exited(ExitFacts { code: Some(code), reason: Some(reason.into()), ..Default::default() })
@@ -17,7 +17,14 @@ fn over() -> JobStanding {
 
 fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStanding) -> Verdict {
     let remains = Remains { exit: None, tail: Tail::NotNeeded };
-    judge(&Findings { end, warrant, remains: &remains, job, was_ready: true })
+    judge(&Findings {
+        end,
+        warrant,
+        remains: &remains,
+        job,
+        was_ready: true,
+        setup: SetupStory::Untold,
+    })
 }
 
 fn class_of(end: &End, job: JobStanding) -> VerdictClass {
@@ -125,7 +132,15 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
     };
     let judged = |remains: &Remains, warrant| {
         let job = JobStanding::None;
-        judge(&Findings { end: None, warrant, remains, job, was_ready: false }).class
+        judge(&Findings {
+            end: None,
+            warrant,
+            remains,
+            job,
+            was_ready: false,
+            setup: SetupStory::Untold,
+        })
+        .class
     };
     let image = waiting("ImagePullBackOff");
     assert_eq!(judged(&image, WarrantKind::NeverBegan), VerdictClass::ImagePull);
@@ -141,7 +156,15 @@ fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
     let judged = |code, warrant, job| {
         let exit = ExitFacts { code: Some(code), ..Default::default() };
         let remains = Remains { exit: Some(exit), tail: Tail::NotNeeded };
-        judge(&Findings { end: None, warrant, remains: &remains, job, was_ready: true }).class
+        judge(&Findings {
+            end: None,
+            warrant,
+            remains: &remains,
+            job,
+            was_ready: true,
+            setup: SetupStory::Untold,
+        })
+        .class
     };
     assert_eq!(judged(0, WarrantKind::Served, over()), VerdictClass::Clean);
     assert_eq!(judged(137, WarrantKind::Operator, JobStanding::Running), VerdictClass::GuestKilled);
@@ -167,6 +190,7 @@ fn code_and_reason_are_never_mixed_from_two_looks() {
         remains: &remains,
         job: JobStanding::Running,
         was_ready: true,
+        setup: SetupStory::Untold,
     };
     let exit = findings.exit().unwrap();
     assert_eq!(exit.reason.as_deref(), Some("Error"));
@@ -290,7 +314,7 @@ proptest! {
     ) {
         let remains = Remains { exit: left, tail: Tail::NotNeeded };
         let findings =
-            Findings { end: end.as_ref(), warrant, remains: &remains, job: job.clone(), was_ready };
+            Findings { end: end.as_ref(), warrant, remains: &remains, job: job.clone(), was_ready, setup: SetupStory::Untold };
         let verdict = judge(&findings);
         prop_assert!(!verdict.evidence.is_empty() && !verdict.advice.is_empty());
         let exit = findings.exit();
@@ -311,4 +335,29 @@ proptest! {
             prop_assert!(needs_tail(end.as_ref(), Some(warrant), &job));
         }
     }
+}
+
+#[test]
+fn a_machine_that_gave_up_is_a_boot_failure_in_its_own_words() {
+    let remains = Remains { exit: None, tail: Tail::NotNeeded };
+    let last = LastWord {
+        setup: Setup::Failed,
+        message: "cannot resolve github.com".into(),
+        at: Timestamp::UNIX_EPOCH,
+    };
+    let findings = |was_ready, setup| Findings {
+        end: None,
+        warrant: WarrantKind::Idle,
+        remains: &remains,
+        job: JobStanding::None,
+        was_ready,
+        setup,
+    };
+    let verdict = judge(&findings(false, SetupStory::Heard(&last)));
+    assert_eq!(verdict.class, VerdictClass::BootFailed);
+    assert!(verdict.evidence.iter().any(|it| it.contains("cannot resolve github.com")));
+    let served = judge(&findings(true, SetupStory::Heard(&last)));
+    assert_eq!(served.class, VerdictClass::Removed, "it was ready after all");
+    let silent = judge(&findings(false, SetupStory::Silent));
+    assert!(silent.evidence.iter().any(|it| it == "its machine never called back"));
 }

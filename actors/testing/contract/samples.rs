@@ -40,6 +40,7 @@ pub fn instance(id: &str) -> Instance {
         mints: 0,
         registration: Registration::None,
         sealed_jit: None,
+        last_word: None,
         offer: None,
         executing: None,
         job_over: None,

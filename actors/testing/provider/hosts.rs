@@ -101,6 +101,7 @@ impl Outside {
             machine: pool.machine.clone(),
             pool: Arc::clone(pool),
             avoid: Vec::new(),
+            attempt: 1,
             jit,
         };
         let number = self.order_machine(provider, &order, 0);

@@ -67,6 +67,7 @@ pub(super) async fn make(shared: &Arc<Shared>, pool: &PoolSpec, name: &str) {
         machine: pool.machine.clone(),
         pool: Arc::new(pool.clone()),
         avoid: Vec::new(),
+        attempt: 1,
         jit: Some(minted.jit),
     };
     drop(SimProvider::new(Arc::clone(shared), index).create(order).await);

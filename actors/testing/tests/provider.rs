@@ -27,6 +27,7 @@ fn order(spec: &PoolSpec, name: &str) -> CreateOrder {
         machine: spec.machine.clone(),
         pool: Arc::new(spec.clone()),
         avoid: Vec::new(),
+        attempt: 1,
         jit: None,
     }
 }

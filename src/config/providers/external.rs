@@ -29,7 +29,30 @@ pub(crate) const KEYS: &[Key] = &[
     Key::new("timeout", Kind::Duration { least: 1 }, "How long one call may take.").or("\"10m\""),
     Key::new("concurrency", Kind::Whole { least: 1, most: 1_000 }, "How many calls run at once.")
         .or("8"),
+    Key::new(
+        "starts_per_second",
+        Kind::Whole { least: 0, most: 10_000 },
+        "How many calls are begun a second; 0 lifts the limit.",
+    )
+    .or("0"),
+    Key::new(
+        "runner_version",
+        Kind::Text,
+        "Which release of actions/runner machines install where their image has none.",
+    )
+    .or("\"2.336.0\""),
+    Key::new(
+        "runner_mirror",
+        Kind::Url,
+        "Where that release is downloaded: a copy of GitHub's release folder.",
+    )
+    .or("\"https://github.com/actions/runner/releases/download\""),
 ];
+
+/// The release of the runner that machines install.
+const RUNNER: &str = "2.336.0";
+/// Where GitHub keeps releases of the runner.
+const RELEASES: &str = "https://github.com/actions/runner/releases/download";
 
 /// Holds a provider that is an executable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,6 +70,12 @@ pub struct External {
     pub timeout: Duration,
     /// How many calls run at once: 8.
     pub concurrency: u32,
+    /// How many calls are begun a second: 0, which lifts the limit.
+    pub starts_per_second: u32,
+    /// Which release of the runner machines install: `"2.336.0"`.
+    pub runner_version: String,
+    /// Where that release is downloaded, without a slash at its end.
+    pub runner_mirror: String,
 }
 
 pub(crate) fn read(section: &Section<'_>) -> Option<External> {
@@ -80,5 +109,8 @@ pub(crate) fn read(section: &Section<'_>) -> Option<External> {
         pass_env,
         timeout: section.duration("timeout").unwrap_or(Duration::from_mins(10)),
         concurrency: section.whole("concurrency").unwrap_or(8),
+        starts_per_second: section.whole("starts_per_second").unwrap_or(0),
+        runner_version: section.text_or("runner_version", RUNNER),
+        runner_mirror: section.text_or("runner_mirror", RELEASES).trim_end_matches('/').to_owned(),
     })
 }

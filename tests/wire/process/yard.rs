@@ -104,6 +104,7 @@ pub(super) fn order(name: &str) -> CreateOrder {
         machine,
         pool: Arc::new(spec),
         avoid: vec![],
+        attempt: 1,
         jit: None,
     }
 }

@@ -1,0 +1,100 @@
+//! Who a machine is, and whether it is still heard.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::AUTHORIZATION;
+use actix_web::{HttpRequest, HttpResponse};
+use ostler_actors::fleet::ToFleet;
+use ostler_actors::instance::Word;
+use ostler_actors::model::{Instance, Refusal, State};
+use ostler_actors::ports::Jit;
+use serde_json::json;
+
+use super::Boot;
+use crate::daemon::Stage;
+use crate::http::Doors;
+use crate::tokens::Bearer;
+
+/// How long the owner of an instance may take to answer; clients ask again after 5xx.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A machine that is being set up.
+pub(super) struct Caller {
+    pub(super) bearer: Bearer,
+    pub(super) row: Arc<Instance>,
+    pub(super) boot: Arc<Boot>,
+}
+
+impl Caller {
+    /// Returns who calls, or the answer for whoever may not.
+    pub(super) fn of(request: &HttpRequest, doors: &Doors) -> Result<Self, Box<HttpResponse>> {
+        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token = header.and_then(|value| value.strip_prefix("Bearer "));
+        let bearer = token.and_then(|token| doors.tokens.as_ref()?.check(token.trim()));
+        let Some(bearer) = bearer else { return Err(unheard().into()) };
+        let Some(row) = doors.registry.instance(&bearer.instance) else {
+            // One that does not lead knows nobody; the leader may be reached next time.
+            let leads = doors.status.shown().stage == Stage::Leading;
+            return Err(if leads { unheard() } else { later() }.into());
+        };
+        if row.mints != bearer.attempt || !is_set_up(&row) {
+            return Err(unheard().into());
+        }
+        let Some(boot) = doors.boot(row.pool.as_str()) else {
+            let why = format!("pool `{}` is configured no more", row.pool);
+            return Err(failure(409, "there is nothing to set up", Some(&why)).into());
+        };
+        Ok(Self { bearer, row, boot })
+    }
+
+    /// Tells the instance's owner what its machine says; returns the JIT config if it asked for it.
+    pub(super) async fn say(
+        self,
+        doors: &Doors,
+        word: Word,
+    ) -> Result<Option<Jit>, Box<HttpResponse>> {
+        let Bearer { instance, attempt } = self.bearer;
+        let letter = |reply| ToFleet::Word { instance, attempt, word, reply };
+        match doors.fleet.ask(letter, PATIENCE).await {
+            Ok(Ok(jit)) => Ok(jit),
+            Ok(Err(Refusal::Unsettled)) | Err(_) => Err(later().into()),
+            Ok(Err(_)) => Err(unheard().into()),
+        }
+    }
+}
+
+/// Returns whether a machine is being set up, as far as its owner showed.
+fn is_set_up(row: &Instance) -> bool {
+    match row.state {
+        State::Creating | State::Starting => true,
+        State::PendingCreate
+        | State::Idle
+        | State::Reserved
+        | State::Busy
+        | State::Retiring
+        | State::Ended
+        | State::PendingDelete
+        | State::Deleting
+        | State::Deleted => false,
+    }
+}
+
+/// Returns an error as GARM's clients know it.
+pub(super) fn failure(status: u16, error: &str, details: Option<&str>) -> HttpResponse {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut body = json!({ "error": error });
+    if let (Some(details), Some(body)) = (details, body.as_object_mut()) {
+        body.insert("details".into(), details.into());
+    }
+    HttpResponse::build(status).json(body)
+}
+
+fn unheard() -> HttpResponse {
+    failure(401, "Authentication failed", None)
+}
+
+fn later() -> HttpResponse {
+    failure(503, "not now", Some("this daemon cannot answer at the moment; ask again"))
+}

@@ -1,0 +1,103 @@
+//! What the machines of a pool need to become runners, from its configuration.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ostler_actors::model::Scope;
+use serde_json::Value;
+
+use crate::config::{Config, Pool, ProviderSettings};
+use crate::providers::external::{Release, web_url};
+
+/// Describes what the machines of one pool are set up with.
+pub(in crate::http) struct Boot {
+    /// Where this daemon is reached.
+    pub(super) home: String,
+    /// The pages of the forge.
+    pub(super) web: String,
+    pub(super) scope: Scope,
+    pub(super) labels: Vec<String>,
+    pub(super) os: String,
+    pub(super) arch: String,
+    /// Proxies and variables of the runner, by name.
+    pub(super) proxies: BTreeMap<&'static str, String>,
+    pub(super) env: BTreeMap<String, String>,
+    /// Certificates the runner shall also trust, PEM.
+    pub(super) ca: Option<String>,
+    pub(super) specs: Value,
+    pub(super) release: Release,
+}
+
+impl Boot {
+    /// Returns what every pool of external machines needs, by its name.
+    pub(in crate::http) fn all(config: &Config) -> BTreeMap<String, Arc<Self>> {
+        let of = |pool: &Pool| Some((pool.name.clone(), Arc::new(Self::of(pool, config)?)));
+        config.pools.iter().filter_map(of).collect()
+    }
+
+    fn of(pool: &Pool, config: &Config) -> Option<Self> {
+        let release = match config.providers.get(&pool.provider)? {
+            ProviderSettings::External(external) => Release {
+                version: external.runner_version.clone(),
+                mirror: external.runner_mirror.clone(),
+            },
+            ProviderSettings::Kubernetes(_) | ProviderSettings::Process(_) => return None,
+        };
+        let mut proxies = BTreeMap::new();
+        if let Some(proxy) = &pool.proxy {
+            proxies.extend(proxy.http.clone().map(|url| ("http_proxy", url)));
+            proxies.extend(proxy.https.clone().map(|url| ("https_proxy", url)));
+            let none = proxy.no_proxy.join(",");
+            proxies.extend((!none.is_empty()).then_some(("no_proxy", none)));
+        }
+        Some(Self {
+            home: config.http.public_url.clone().unwrap_or_default(),
+            web: web_url(&config.forges.get(&pool.forge)?.api_url),
+            scope: pool.scope.clone(),
+            labels: pool.labels.clone(),
+            os: pool.os.clone(),
+            arch: pool.arch.clone(),
+            proxies,
+            env: pool.env.clone(),
+            ca: pool.ca.as_ref().map(|ca| ca.pem.clone()),
+            specs: pool.extra_specs.clone().unwrap_or(Value::Null),
+            release,
+        })
+    }
+
+    /// Returns where machines fetch what they need.
+    pub(super) fn metadata_url(&self) -> String {
+        format!("{}/runner/v1/metadata", self.home)
+    }
+
+    /// Returns where machines tell how far they are.
+    pub(super) fn callback_url(&self) -> String {
+        format!("{}/runner/v1/callbacks", self.home)
+    }
+
+    /// Returns the operating system in GitHub's word.
+    pub(super) fn platform(&self) -> &'static str {
+        match self.os.as_str() {
+            "windows" => "win",
+            "macos" => "osx",
+            _ => "linux",
+        }
+    }
+
+    /// Returns where the runner's release lies.
+    pub(super) fn release_url(&self) -> String {
+        self.release.url(self.platform(), &self.arch)
+    }
+
+    /// Returns the name of the runner's service, without its ending.
+    pub(super) fn service_name(&self) -> String {
+        let place = match &self.scope {
+            Scope::Repository { owner, name } => format!("{owner}.{name}"),
+            Scope::Organization(owner) => owner.clone(),
+            Scope::Enterprise(slug) => slug.clone(),
+        };
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+        let place: String = place.chars().map(|it| if fits(it) { it } else { '-' }).collect();
+        format!("actions.runner.{place}")
+    }
+}

@@ -1,0 +1,110 @@
+//! The scripts that make a machine a runner, with what it needs written into them.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::Boot;
+use crate::providers::external::filled;
+
+const LINUX: &str = include_str!("scripts/linux.sh");
+const WINDOWS: &str = include_str!("scripts/windows.ps1");
+
+/// Returns the install script of one machine.
+pub(super) fn install(boot: &Boot, runner: &str, token: &str) -> String {
+    let mut values = vec![
+        ("METADATA_URL", boot.metadata_url()),
+        ("CALLBACK_URL", boot.callback_url()),
+        ("BEARER_TOKEN", token.to_owned()),
+        ("RUNNER_NAME", runner.to_owned()),
+        ("RUNNER_VERSION", boot.release.version.clone()),
+        ("RUNNER_FILE", boot.release.filename(boot.platform(), &boot.arch)),
+        ("RUNNER_URL", boot.release_url()),
+        ("RUNNER_ENV", STANDARD.encode(env_file(boot))),
+        ("CA_BUNDLE", boot.ca.as_ref().map(|pem| STANDARD.encode(pem)).unwrap_or_default()),
+    ];
+    values.extend(boot.proxies.iter().map(|(name, value)| (*name, value.clone())));
+    filled(&boot.os, LINUX, WINDOWS, &values)
+}
+
+/// Returns the runner's `.env`: a variable a line.
+fn env_file(boot: &Boot) -> String {
+    let proxies = boot.proxies.iter().map(|(name, value)| (*name, value));
+    let own = boot.env.iter().map(|(name, value)| (name.as_str(), value));
+    let line =
+        |(name, value): (&str, &String)| format!("{name}={}\n", value.replace(['\n', '\r'], " "));
+    proxies.chain(own).map(line).collect()
+}
+
+/// Returns the unit that runs a runner as this user; nothing if that is no name of one.
+pub(super) fn unit(boot: &Boot, runner: &str, user: &str) -> Option<String> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+    if user.is_empty() || user.len() > 32 || user.starts_with('-') || !user.chars().all(fits) {
+        return None;
+    }
+    let home = format!("/home/{user}/actions-runner");
+    let mut unit = format!(
+        "[Unit]\nDescription=GitHub Actions Runner ({runner})\nAfter=network-online.target\n\
+         Wants=network-online.target\n\n[Service]\nExecStart={home}/run.sh\nUser={user}\n\
+         WorkingDirectory={home}\nKillMode=process\nKillSignal=SIGTERM\nTimeoutStopSec=5min\n"
+    );
+    for (name, value) in &boot.proxies {
+        let value = value.replace(['\n', '\r'], " ").replace('\\', r"\\").replace('"', "\\\"");
+        // Percent signs are specifiers in a unit.
+        let value = value.replace('%', "%%");
+        let _: Result<(), _> = writeln!(unit, "Environment=\"{name}={value}\"");
+    }
+    unit.push_str("\n[Install]\nWantedBy=multi-user.target\n");
+    Some(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use ostler_actors::model::Scope;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::providers::external::Release;
+
+    fn boot(os: &str) -> Boot {
+        Boot {
+            home: "https://ci.example.com".into(),
+            web: "https://github.com".into(),
+            scope: Scope::Repository { owner: "acme".into(), name: "web".into() },
+            labels: vec![],
+            os: os.into(),
+            arch: "x64".into(),
+            proxies: BTreeMap::from([("http_proxy", "http://p:'%1".to_owned())]),
+            env: BTreeMap::from([("NAME".to_owned(), "value".to_owned())]),
+            ca: None,
+            specs: Value::Null,
+            release: Release { version: "2.336.0".into(), mirror: "https://m".into() },
+        }
+    }
+
+    #[test]
+    fn what_a_machine_needs_is_written_into_its_script_quoted() {
+        let linux = install(&boot("linux"), "linux-1", "v1.t");
+        assert!(linux.starts_with("#!/bin/bash\nexport METADATA_URL='https://ci.example.com/"));
+        assert!(linux.contains(r"export http_proxy='http://p:'\''%1'"));
+        assert!(linux.contains("actions-runner-linux-x64-2.336.0.tar.gz"));
+        let windows = install(&boot("windows"), "w-1", "v1.t");
+        assert!(windows.contains("$env:http_proxy = 'http://p:''%1'"));
+        assert!(windows.contains("actions-runner-win-x64-2.336.0.zip"));
+        assert_eq!(env_file(&boot("linux")), "http_proxy=http://p:'%1\nNAME=value\n");
+    }
+
+    #[test]
+    fn a_unit_runs_as_a_user_and_as_nothing_else() {
+        let text = unit(&boot("linux"), "linux-1", "runner").unwrap();
+        assert!(text.contains("ExecStart=/home/runner/actions-runner/run.sh"));
+        assert!(text.contains("Environment=\"http_proxy=http://p:'%%1\""));
+        for bad in ["", "root\nExecStart=/bin/sh", "../x", "-x", "a b"] {
+            assert_eq!(unit(&boot("linux"), "linux-1", bad), None, "{bad:?}");
+        }
+        assert_eq!(boot("linux").service_name(), "actions.runner.acme.web");
+    }
+}

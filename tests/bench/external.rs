@@ -1,0 +1,194 @@
+//! What a call to an external provider costs beyond its process, and how many run at once.
+//!
+//! The same binary is run three ways in one run: started and waited for with nothing around it
+//! (*bare*), through the provider one after the other, and through the provider with more callers
+//! than places. A thousand creates and a thousand deletes each. The overhead is the difference of
+//! the medians, and of the means; it may be 3 ms. The provider itself counts who runs beside it.
+
+#[path = "../support/external.rs"]
+#[expect(dead_code, reason = "the bench misbehaves in no way")]
+mod support;
+
+use std::collections::BTreeMap;
+use std::process::{ExitCode, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ostler::providers::external::{Book, External, ExternalSettings, Interface, Release};
+use ostler::tokens::Tokens;
+use ostler_actors::model::{ControllerId, MachineName, MachineSpec, PoolId, Stamp};
+use ostler_actors::ports::{CreateOrder, Grace, MachineRef, Provider as _};
+use ostler_actors::testing::pool;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::Instant;
+
+use support::{Cloud, compiled};
+
+const CALLS: usize = 1000;
+const PLACES: usize = 8;
+const ALLOWED: Duration = Duration::from_millis(3);
+
+/// Is a book in memory.
+#[derive(Default)]
+struct Notebook(Mutex<BTreeMap<MachineName, Stamp>>);
+
+#[async_trait]
+impl Book for Notebook {
+    async fn controller(&self) -> Result<ControllerId, String> {
+        Ok(ControllerId::new("9f1b5bd6-0a53-4f0d-8a3c-0f6f6f1d9a01"))
+    }
+
+    async fn pools(&self) -> Result<Vec<PoolId>, String> {
+        Ok(vec!["linux".into()])
+    }
+
+    async fn stamps(
+        &self,
+        machines: &[MachineName],
+    ) -> Result<BTreeMap<MachineName, Stamp>, String> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = |name: &MachineName| Some((name.clone(), known.get(name)?.clone()));
+        Ok(machines.iter().filter_map(one).collect())
+    }
+}
+
+fn main() -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let well = runtime.expect("a runtime").block_on(measure());
+    if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn measure() -> bool {
+    // A folder that fills up makes every call slower; each way of calling gets one of its own.
+    let bare = bare(&Cloud::new()).await;
+    let (provider, cloud) = open();
+    let mut creates = Vec::new();
+    let mut deletes = Vec::new();
+    for number in 0..CALLS {
+        let began = Instant::now();
+        let made = provider.create(order(number)).await.expect("a machine");
+        creates.push(began.elapsed());
+        let machine = MachineRef { name: made.name, uid: made.uid };
+        let began = Instant::now();
+        provider.delete(&machine, Grace::Usual).await.expect("an answer");
+        deletes.push(began.elapsed());
+    }
+    assert_eq!(cloud.most_at_once(), 1);
+    let well = [compare("create", &bare.0, &creates), compare("delete", &bare.1, &deletes)];
+    let at_once = crowd().await;
+    println!("most processes at once: {at_once} of concurrency = {PLACES}, {CALLS} callers");
+    well.iter().all(|well| *well) && at_once <= PLACES
+}
+
+/// Runs the binary with nothing around it: creates and deletes, one after the other.
+async fn bare(cloud: &Cloud) -> (Vec<Duration>, Vec<Duration>) {
+    let (executable, config) = (compiled(), cloud.config());
+    let run = async |command: &str, instance: &str, stdin: Option<String>| {
+        let began = Instant::now();
+        let mut child = tokio::process::Command::new(&executable)
+            .env_clear()
+            .env("GARM_COMMAND", command)
+            .env("GARM_INTERFACE_VERSION", "v0.1.0")
+            .env("GARM_CONTROLLER_ID", "9f1b5bd6-0a53-4f0d-8a3c-0f6f6f1d9a01")
+            .env("GARM_POOL_ID", "p")
+            .env("GARM_INSTANCE_ID", instance)
+            .env("GARM_PROVIDER_CONFIG_FILE", &config)
+            .stdin(if stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a process");
+        if let (Some(mut pipe), Some(text)) = (child.stdin.take(), stdin) {
+            pipe.write_all(text.as_bytes()).await.expect("a pipe");
+        }
+        assert!(child.wait().await.expect("an end").success());
+        began.elapsed()
+    };
+    let (mut creates, mut deletes) = (Vec::new(), Vec::new());
+    // As long as what a real order says.
+    let padding = "x".repeat(6000);
+    for number in 0..CALLS {
+        let name = format!("bare-{number}");
+        let said = format!("{{\"name\":\"{name}\",\"padding\":\"{padding}\"}}");
+        creates.push(run("CreateInstance", "", Some(said)).await);
+        deletes.push(run("DeleteInstance", &name, None).await);
+    }
+    (creates, deletes)
+}
+
+/// Lets everybody call at once; returns how many processes ran at once, by the provider's count.
+async fn crowd() -> usize {
+    let (provider, cloud) = open();
+    let began = Instant::now();
+    let calls: Vec<_> = (0..CALLS)
+        .map(|number| {
+            let provider = provider.clone();
+            tokio::spawn(async move {
+                let made = provider.create(order(number)).await.expect("a machine");
+                let machine = MachineRef { name: made.name, uid: made.uid };
+                provider.delete(&machine, Grace::Usual).await.expect("an answer");
+            })
+        })
+        .collect();
+    for call in calls {
+        call.await.expect("an end");
+    }
+    let took = began.elapsed();
+    println!("{} calls by {CALLS} callers in {took:.1?}", 2 * CALLS);
+    assert!(cloud.machines().is_empty());
+    cloud.most_at_once()
+}
+
+fn open() -> (External, Cloud) {
+    let cloud = Cloud::new();
+    let settings = ExternalSettings {
+        provider: "vm".into(),
+        executable: compiled(),
+        config_file: Some(cloud.config()),
+        interface: Interface::V010,
+        env: BTreeMap::new(),
+        timeout: Duration::from_mins(10),
+        concurrency: PLACES,
+        starts_per_second: 0,
+        home: "https://ci.example.com".into(),
+        forges: BTreeMap::new(),
+        release: Release { version: "2.336.0".into(), mirror: "https://example.com".into() },
+        pools: BTreeMap::new(),
+    };
+    let book = Arc::<Notebook>::default();
+    (External::open(settings, book, Tokens::new(b"a key")).expect("a provider"), cloud)
+}
+
+fn order(number: usize) -> CreateOrder {
+    let name = format!("m-{number}");
+    CreateOrder {
+        stamp: Stamp { instance: Some(name.as_str().into()), ..Stamp::default() },
+        name: name.as_str().into(),
+        machine: MachineSpec { os: "linux".into(), arch: "x64".into(), ..MachineSpec::default() },
+        pool: Arc::new(pool("linux", "vm", 4)),
+        avoid: vec![],
+        attempt: 1,
+        jit: None,
+    }
+}
+
+fn compare(what: &str, bare: &[Duration], ours: &[Duration]) -> bool {
+    let mean =
+        |all: &[Duration]| all.iter().sum::<Duration>() / u32::try_from(all.len()).unwrap_or(1);
+    let median = |all: &[Duration]| {
+        let mut all = all.to_vec();
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
+    let over = median(ours).saturating_sub(median(bare));
+    let over_mean = mean(ours).saturating_sub(mean(bare));
+    println!(
+        "{what}: bare median {:.2?} mean {:.2?}; through us median {:.2?} mean {:.2?}; over by {over:.2?} and {over_mean:.2?} (allowed {ALLOWED:?})",
+        median(bare),
+        mean(bare),
+        median(ours),
+        mean(ours),
+    );
+    over <= ALLOWED
+}

@@ -1,0 +1,351 @@
+//! The daemon with machines that somebody else makes: crashes, wedges, and a whole life.
+//!
+//! What exists is read from the provider's own records, never from ours.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ostler::config::{Outside, load};
+use ostler::daemon::{Daemon as InProcess, Service, on_system};
+use ostler::demo::agent::Deed;
+use ostler::store::{History as _, InstanceQuery, Page, SqlStore};
+use ostler_actors::fleet::{ToFleet, Victim};
+use ostler_actors::mail::{Office, Reply};
+use ostler_actors::model::{
+    InstanceId, Petition, Setup, State, Subject, VerdictClass, What, WishRank,
+};
+use ostler_actors::ports::Records as _;
+use rustix::process::Signal;
+use tokio::sync::{mpsc as letters, watch};
+
+use crate::support::daemon::{Daemon, Stage, until};
+use crate::support::external::{Cloud, compiled};
+
+/// How long anything here may take.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Holds a stage whose machines are made by an executable.
+struct Sky {
+    stage: Stage,
+    cloud: Cloud,
+    port: u16,
+    /// Lines of the provider's section.
+    provider: &'static str,
+}
+
+impl Sky {
+    fn new(provider: &'static str, pools: &str) -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("a port").port();
+        drop(free);
+        let stage = Stage::on_sqlite("");
+        let sky = Self { stage, cloud: Cloud::new(), port, provider };
+        sky.configure(pools);
+        sky
+    }
+
+    fn configure(&self, pools: &str) {
+        let http =
+            format!("listen = \"127.0.0.1:{0}\"\npublic_url = \"http://127.0.0.1:{0}\"", self.port);
+        let base = self.stage.base().replace("listen = \"127.0.0.1:0\"", &http);
+        let base = base.replace("provider = \"local\"", "provider = \"cloud\"");
+        let (executable, config) = (compiled(), self.cloud.config());
+        self.stage.write_config(&format!(
+            "{base}\n[provider.cloud]\nkind = \"external\"\nexecutable = \"{}\"\n\
+             config_file = \"{}\"\n{}\n{pools}",
+            executable.display(),
+            config.display(),
+            self.provider
+        ));
+    }
+
+    /// Removes the pools and waits until nobody is left.
+    async fn drain(&self, daemon: &mut Daemon) {
+        self.configure(&pool("other", 0, 1, ""));
+        daemon.signal(Signal::HUP);
+        self.until_nobody_is_left(daemon).await;
+    }
+
+    async fn until_nobody_is_left(&self, daemon: &mut Daemon) {
+        let records = self.stage.records().await;
+        until("everyone is gone", PATIENCE, async || {
+            daemon.must_live();
+            records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
+        })
+        .await;
+        records.close().await;
+    }
+
+    /// Returns how often each name was made, by the provider's own records.
+    fn births(&self) -> BTreeMap<String, usize> {
+        let mut births = BTreeMap::new();
+        for line in self.cloud.notes("made") {
+            let name = line.split(' ').next_back().unwrap_or_default().to_owned();
+            *births.entry(name).or_default() += 1;
+        }
+        births
+    }
+
+    /// Fails unless nothing was leaked and nothing doubled, by the provider's own records.
+    fn check(&self) {
+        assert_eq!(self.cloud.machines(), BTreeMap::new(), "machines were leaked");
+        let doubled: Vec<_> = self.births().into_iter().filter(|(_, times)| *times > 1).collect();
+        assert_eq!(doubled, [], "machines were doubled");
+        let (made, unmade) = (self.cloud.notes("made").len(), self.cloud.notes("unmade").len());
+        assert_eq!(made, unmade);
+        assert_eq!(self.stage.github.runners().len(), 0, "registrations were left");
+        self.stage.check_logs(&["is lost; standing by"]);
+    }
+
+    async fn rows(&self, records: &SqlStore, state: State) -> usize {
+        let rows = records.live_instances(None).await.unwrap_or_default();
+        rows.iter().filter(|row| row.state == state).count()
+    }
+}
+
+fn pool(name: &str, min_idle: u32, max: u32, more: &str) -> String {
+    format!(
+        "[[pool]]\nname = \"{name}\"\nlabels = [\"self-hosted\", \"linux\"]\nimage = \"i\"\n\
+         flavor = \"f\"\nmin_idle = {min_idle}\nmax = {max}\nstart_permits = 128\n{more}\n"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_doubles_nothing() {
+    const SLOW: &str = "before.CreateInstance=1500\nafter.CreateInstance=1500";
+    let sky = Sky::new(
+        "concurrency = 102\ntimeout = \"15s\"",
+        &["a", "b", "c", "d"].map(|name| pool(name, 25, 25, "boot_timeout = \"10m\"")).concat(),
+    );
+    sky.cloud.behave(SLOW);
+    let mut daemon = sky.stage.lead().await;
+    let under_way = || sky.cloud.under_way();
+    until("creates are in flight", PATIENCE, async || {
+        daemon.must_live();
+        sky.cloud.calls().iter().filter(|it| *it == "CreateInstance").count() >= 100
+    })
+    .await;
+    println!("{} calls under way, {} made", under_way(), sky.births().len());
+    daemon.kill();
+    // What the provider was asked for it does, daemon or not.
+    until("the provider is done", PATIENCE, async || under_way() == 0).await;
+    println!("killed during creates; the provider made {}", sky.births().len());
+
+    let mut daemon = sky.stage.lead().await;
+    let records = sky.stage.records().await;
+    until("every machine has its owner", PATIENCE, async || {
+        daemon.must_live();
+        let rows = records.live_instances(None).await.unwrap_or_default();
+        let owned = |name: &String| rows.iter().any(|row| row.machine.as_str() == name);
+        rows.iter().filter(|row| row.uid.is_some()).count() >= 100
+            && sky.cloud.machines().values().all(owned)
+    })
+    .await;
+    let made = sky.cloud.machines().len();
+    assert!(made >= 100, "{made}");
+
+    sky.cloud.behave("before.DeleteInstance=1500\nafter.DeleteInstance=1500");
+    sky.configure(&pool("other", 0, 1, ""));
+    daemon.signal(Signal::HUP);
+    until("deletes are in flight", PATIENCE, async || {
+        daemon.must_live();
+        sky.cloud.calls().iter().filter(|it| *it == "DeleteInstance").count() >= 100
+    })
+    .await;
+    let deleting = sky.rows(&records, State::Deleting).await;
+    println!("{deleting} rows are deleting, {} calls under way", under_way());
+    records.close().await;
+    daemon.kill();
+
+    let mut daemon = sky.stage.lead().await;
+    sky.until_nobody_is_left(&mut daemon).await;
+    until("the provider is done", PATIENCE, async || under_way() == 0).await;
+    println!("{} names made, {} calls", sky.births().len(), sky.cloud.calls().len());
+    sky.check();
+}
+
+/// Runs a daemon in this process, for what only its own people may say to it.
+struct Inside {
+    office: Office<ToFleet>,
+    stop: watch::Sender<bool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Inside {
+    fn start(config: PathBuf) -> Self {
+        let (tell, told) = mpsc::channel();
+        let (stop, stopped) = watch::channel(false);
+        let thread = std::thread::spawn(move || {
+            let work = async move {
+                let loaded = load(&config, &Outside::real()).expect("a configuration");
+                let daemon = InProcess::open(loaded, Service::default()).await.expect("a daemon");
+                tell.send(daemon.office().clone()).expect("a listener");
+                let (_keep, news) = letters::channel(1);
+                daemon.run(news, stopped).await.expect("an end");
+            };
+            on_system(work).expect("a system");
+        });
+        let office = told.recv().expect("a daemon");
+        Self { office, stop, thread: Some(thread) }
+    }
+
+    fn force(&self, instance: &InstanceId) {
+        let by = Petition { who: "test".into(), why: "it hangs".into() };
+        let (instance, rank) = (instance.clone(), WishRank::Force);
+        let letter = ToFleet::Retire { instance, rank, by, reply: Reply::nobody() };
+        self.office.tell(letter).expect("a fleet");
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// GARM #855: a delete is held for 12 s, and forced 2 s into it. GARM #699: whoever was deleting is
+/// gone before the delete is answered. Neither leaves anything stuck.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
+    let mut sky = Sky::new(
+        "timeout = \"30s\"",
+        &pool("linux", 3, 3, "boot_timeout = \"10m\"\nstuck_after = \"60s\""),
+    );
+    let daemon = Inside::start(sky.stage.path("ostler.toml"));
+    let records = sky.stage.records().await;
+    until("three machines live", PATIENCE, async || {
+        let rows = records.live_instances(None).await.unwrap_or_default();
+        rows.iter().filter(|row| row.uid.is_some()).count() == 3
+    })
+    .await;
+    sky.cloud.behave("before.DeleteInstance=12000");
+    let rows = records.live_instances(None).await.expect("a read");
+    let victims: Vec<InstanceId> = rows.iter().map(|row| row.id.clone()).collect();
+    // No replacements: they would hide what is left.
+    let (pool, who) = ("linux".into(), "test".to_owned());
+    let drain = ToFleet::Drain { pool, drained: true, who, reply: Reply::nobody() };
+    daemon.office.tell(drain).expect("a fleet");
+    for victim in &victims {
+        daemon.force(victim);
+    }
+    until("all three are being deleted", PATIENCE, async || {
+        sky.cloud.calls().iter().filter(|it| *it == "DeleteInstance").count() >= 3
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(2)).await; // the recipe says: two seconds into it
+    daemon.force(&victims[0]);
+    let panic = ToFleet::Panic(Victim::Instance(victims[1].clone()));
+    daemon.office.tell(panic).expect("a fleet");
+    let panic = ToFleet::Panic(Victim::Pool("linux".into()));
+    daemon.office.tell(panic).expect("a fleet");
+    until("nobody is left", PATIENCE, async || {
+        records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
+    })
+    .await;
+    assert_eq!(sky.cloud.machines(), BTreeMap::new());
+    for victim in &victims {
+        let timeline = records.timeline(&Subject::Instance(victim.clone())).await.expect("a read");
+        assert!(timeline.iter().all(|event| event.what != What::Stuck), "{timeline:#?}");
+        let row = records.instance(victim).await.expect("a read").expect("a row");
+        assert_eq!(row.state, State::Deleted);
+    }
+    records.close().await;
+    drop(daemon);
+    sky.stage.leave();
+}
+
+/// Machines fetch the real script, install a runner from the image's cache, and serve a job.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_installs_itself_serves_a_job_and_leaves_nothing() {
+    let sky = Sky::new("timeout = \"30s\"", &pool("linux", 1, 2, ""));
+    let cache = sky.cloud.state().join("cache");
+    std::fs::create_dir_all(cache.join("latest")).expect("our folder");
+    let runner = cache.join("latest/run.sh");
+    let host = sky.stage.github.url().trim_start_matches("http://").to_owned();
+    let text = format!(
+        "#!/bin/bash\nsed -n 's/.*\"token\":\"\\([^\"]*\\)\".*/\\1/p' .credentials > .jit\n\
+         exec {} demo-runner --github {host} --jit .jit\n",
+        env!("CARGO_BIN_EXE_ostler")
+    );
+    std::fs::write(&runner, text).expect("our folder");
+    make_executable(&runner);
+    let user = if rustix::process::getuid().is_root() { "root" } else { "nobody" };
+    sky.cloud.behave(&format!(
+        "boot=RUNNER_USER={user} RUNNER_HOME={{disk}}/runner RUNNER_CACHE={}",
+        cache.display()
+    ));
+    let mut daemon = sky.stage.lead().await;
+    let job = sky.stage.queue(Deed::Succeed, 300);
+    sky.stage.until_at_work(&[job]).await;
+    sky.stage.until_all_jobs_are_over(&mut daemon).await;
+    sky.drain(&mut daemon).await;
+    sky.stage.check_jobs();
+    sky.check();
+    let records = sky.stage.records().await;
+    let page = Page { limit: 100, cursor: None };
+    let rows = records.instances(&InstanceQuery::default(), &page).await.expect("a read");
+    let mut told = Vec::new();
+    for row in &rows.items {
+        assert_eq!(row.sealed_jit, None, "{row:?}");
+        let of = Subject::Instance(row.id.clone());
+        told.extend(records.timeline(&of).await.expect("a read").into_iter().map(|it| it.what));
+    }
+    let said =
+        |setup| told.iter().any(|it| matches!(it, What::Said { setup: it, .. } if *it == setup));
+    assert!(said(Setup::Installing) && said(Setup::Idle), "{told:#?}");
+    assert!(told.iter().any(|it| matches!(it, What::Runs(_))), "{told:#?}");
+    records.close().await;
+    check_secrets(&sky);
+}
+
+/// A machine that cannot be set up says so, and its words are the verdict's evidence.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_gives_up_is_a_boot_failure_in_its_own_words() {
+    let sky = Sky::new(
+        "timeout = \"30s\"\nrunner_mirror = \"http://127.0.0.1:9/nowhere\"",
+        &pool("linux", 1, 1, ""),
+    );
+    let user = if rustix::process::getuid().is_root() { "root" } else { "nobody" };
+    sky.cloud.behave(&format!("boot=RUNNER_USER={user} RUNNER_HOME={{disk}}/runner"));
+    let mut daemon = sky.stage.lead().await;
+    let records = sky.stage.records().await;
+    let query = InstanceQuery::default();
+    let page = Page { limit: 100, cursor: None };
+    until("one has given up", PATIENCE, async || {
+        daemon.must_live();
+        let rows = records.instances(&query, &page).await.map(|it| it.items).unwrap_or_default();
+        rows.iter().any(|row| row.verdict.is_some())
+    })
+    .await;
+    let rows = records.instances(&query, &page).await.expect("a read").items;
+    let over = rows.iter().find(|row| row.verdict.is_some()).expect("one that is over");
+    assert_eq!(over.verdict, Some(VerdictClass::BootFailed));
+    let exit = records.exit(&over.id).await.expect("a read").expect("a record");
+    let evidence = exit.verdict.evidence.join("\n");
+    assert!(evidence.contains("cannot download http://127.0.0.1:9/nowhere"), "{evidence}");
+    records.close().await;
+    sky.drain(&mut daemon).await;
+    sky.check();
+}
+
+/// No log holds a token of a machine.
+fn check_secrets(sky: &Sky) {
+    let logs = sky.stage.logs();
+    let told = sky.births();
+    assert!(!told.is_empty());
+    for name in told.keys() {
+        let token =
+            sky.cloud.bootstrap(name)["instance-token"].as_str().expect("a token").to_owned();
+        assert!(!logs.contains(&token), "a token was logged");
+    }
+}
+
+fn make_executable(path: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("our file");
+}

@@ -1,0 +1,31 @@
+//! The scripts we hand out, read by those who know shells.
+
+use std::path::Path;
+use std::process::Command;
+
+const SCRIPTS: [&str; 3] = [
+    "src/providers/external/wrapper.sh",
+    "src/http/runner/scripts/linux.sh",
+    "tests/support/provider.sh",
+];
+
+#[test]
+fn shell_scripts_have_no_fault_that_shellcheck_knows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let checked = Command::new("shellcheck").args(SCRIPTS.map(|script| root.join(script))).output();
+    match checked {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        }
+        Err(error) => eprintln!("SKIPPED: no shellcheck here ({error}); apt install shellcheck"),
+    }
+}
+
+#[test]
+fn no_script_holds_what_a_template_language_would_read() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for script in ["src/providers/external/wrapper.sh", "src/providers/external/wrapper.ps1"] {
+        let text = std::fs::read_to_string(root.join(script)).unwrap();
+        assert!(!text.contains("{{"), "{script}");
+    }
+}
