@@ -14,14 +14,14 @@
 #   make data              fetches GitHub's own descriptions, against which the adapter is tested
 #
 # Needs a Rust toolchain with clippy and rustfmt, a C compiler and make; `make test` also wants the
-# programs of PostgreSQL 15 or newer and installs them where it may. What else is needed is built
+# programs of PostgreSQL 15 or newer, Chromium and tmux, and installs them where it may. What else is needed is built
 # from source once and kept outside the tree, in $XDG_CACHE_HOME/ostler (or ~/.cache/ostler).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench faults soak toolchain data tools fmt lint doc deny machete unit postgres
+.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench faults soak toolchain data tools fmt lint doc deny machete unit postgres browser
 
 SEEDS ?= 2000
 JOBS ?= 20
@@ -156,7 +156,7 @@ machete: tools
 	$(call build,cargo-machete,$(MACHETE_VERSION))
 	$(TOOLS)/bin/cargo-machete --skip-target-dir
 
-unit: tools data postgres
+unit: tools data postgres browser
 	$(call say,tests$(if $(NEXTEST),, (cargo-nextest is not installed; cargo test steps in)))
 	@mkdir -p $(OUT)
 	cargo test $(LOCKED) --workspace --doc 2>&1 | tee $(OUT)/tests.log
@@ -170,3 +170,12 @@ postgres:
 		{ apt-get install -y postgresql || { apt-get update && apt-get install -y postgresql; }; } >/dev/null 2>&1 || true; }
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		echo 'SKIPPED: tests on PostgreSQL; its programs are missing and apt-get install postgresql fails'
+
+# The page is tested in a real Chromium, and `top` in a terminal that tmux plays. Where they are missing
+# and cannot be had, those tests say so and are skipped.
+browser:
+	@{ [ -x /usr/bin/chromedriver ] && command -v tmux >/dev/null; } || { \
+		echo 'installing Chromium, its driver and tmux for the tests of the page and of top'; \
+		{ apt-get install -y chromium chromium-driver tmux || { apt-get update && apt-get install -y chromium chromium-driver tmux; }; } >/dev/null 2>&1 || true; }
+	@[ -x /usr/bin/chromedriver ] || echo 'SKIPPED: tests of the page; Chromium is missing and apt-get install chromium chromium-driver fails'
+	@command -v tmux >/dev/null || echo 'SKIPPED: the test of top; tmux is missing and apt-get install tmux fails'

@@ -24,7 +24,15 @@ const RULES: &[Rule] = &[
     // Libraries: each behind one wall, so that it can be replaced and cannot leak its types.
     Rule {
         words: &["actix", "actix_rt", "actix_web"],
-        homes: &["*/actor.rs", "actors/testing/", "src/http/", "src/demo/", "src/daemon/"],
+        homes: &[
+            "*/actor.rs",
+            "actors/fleet/actor/",
+            "actors/pool/actor/",
+            "actors/testing/",
+            "src/http/",
+            "src/demo/",
+            "src/daemon/",
+        ],
         why: "decisions are plain functions, and the actor library stays replaceable",
     },
     Rule {
@@ -57,6 +65,8 @@ const RULES: &[Rule] = &[
         words: &[".now()", "Clock::now"],
         homes: &[
             "*/actor.rs",
+            "actors/fleet/actor/",
+            "actors/pool/actor/",
             "actors/testing/",
             "src/github/watch.rs",
             "src/daemon/",

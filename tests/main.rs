@@ -1,5 +1,6 @@
 //! One binary for every test outside the core, one module a layer. See `tests/README.md`.
 
+mod browser;
 mod daemon;
 mod layers;
 mod sim;

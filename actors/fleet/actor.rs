@@ -1,6 +1,11 @@
-//! The fleet itself. Sole writer of pool rows.
+//! The fleet itself: who it is, what it is told, how it opens and closes. `actor/` holds what it
+//! does with its pools, with the single actors beside them, and with the rows it alone writes.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod parts;
+mod pools;
+mod rows;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,20 +13,18 @@ use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler,
 use tokio::sync::{mpsc, watch};
 use tracing::{error, warn};
 
-use super::ghosts::{ghost_of, pool_for_orphan};
+use super::ghosts::ghost_of;
 use super::{FleetEnd, Part, Ports, ToFleet};
 use crate::instance::{Dispatch, Retire, ToInstance};
-use crate::intake::{self, IntakeStart, ToIntake};
-use crate::jobs::{self, LedgerStart, ToLedger};
+use crate::intake::ToIntake;
+use crate::jobs::ToLedger;
 use crate::mail::{Inlet, Office, Reply};
 use crate::model::{
-    Event, HolderId, Instance, InstanceId, MachineView, Petition, PoolId, PoolRow, PoolSpec,
-    ProviderId, Reason, Refusal, State, Subject, Timestamp, What,
+    Instance, InstanceId, PoolId, PoolRow, PoolSpec, Reason, Refusal, State, Timestamp,
 };
-use crate::pool::{self, PoolStart, ToPool};
-use crate::ports::{Clock, Controller, SaveError};
-use crate::reaper::{self, ReaperStart};
-use crate::requeue::{self, RequeueStart, ToRequeue};
+use crate::pool::ToPool;
+use crate::ports::{Clock, Controller};
+use crate::requeue::ToRequeue;
 use crate::supervise::{Leash, Letter, Restarts, inlet};
 
 /// How long running provider calls may take to finish at shutdown.
@@ -40,6 +43,8 @@ pub(super) fn start(
     context.run(Fleet {
         parts: BTreeMap::new(),
         pools: BTreeMap::new(),
+        past: BTreeMap::new(),
+        tenures: 0,
         restarts: BTreeMap::new(),
         ledger: Office::default(),
         requeue: Office::default(),
@@ -64,6 +69,10 @@ pub(super) fn start(
 struct Fleet {
     parts: BTreeMap<Part, Leash>,
     pools: BTreeMap<PoolId, Pool>,
+    /// Rows of pools that are not in the config now: who comes back is as its operators left it.
+    past: BTreeMap<PoolId, PoolRow>,
+    /// How many supervisors were ever started.
+    tenures: u64,
     restarts: BTreeMap<String, Restarts>,
     ledger: Office<ToLedger>,
     requeue: Office<ToRequeue>,
@@ -81,6 +90,8 @@ struct Pool {
     spec: Arc<PoolSpec>,
     row: PoolRow,
     removed: bool,
+    /// Which supervisor it has.
+    tenure: u64,
     office: Office<ToPool>,
     leash: Option<Leash>,
 }
@@ -160,7 +171,7 @@ impl Handler<Letter<ToFleet>> for Fleet {
             ToFleet::Missed(_, machine) => {
                 self.tell_instance(&InstanceId::new(machine.as_str()), ToInstance::Missed);
             }
-            ToFleet::Orphan(provider, view) => self.adopt(&provider, view),
+            ToFleet::Orphan(provider, view) => self.adopt(provider, view, ctx),
             ToFleet::Reap { pool, instance, ask } => match self.pools.get(&pool) {
                 Some(known) => {
                     let _: Result<(), _> = known.office.tell(ToPool::Retire { id: instance, ask });
@@ -168,7 +179,9 @@ impl Handler<Letter<ToFleet>> for Fleet {
                 None => ask.reply.send(Err(Refusal::Unknown)),
             },
             ToFleet::Breaker { pool, open, why } => self.note_breaker(&pool, open, why, ctx),
-            ToFleet::PoolDied { pool, panicked } => self.pool_died(pool, panicked, ctx),
+            ToFleet::PoolDied { pool, tenure, panicked } => {
+                self.pool_died(pool, tenure, panicked, ctx);
+            }
             ToFleet::PoolEmpty(pool) => self.pool_empty(&pool),
             ToFleet::Died { part, panicked } => self.part_died(part, panicked, ctx),
             ToFleet::Ping(reply) => reply.send(()),
@@ -194,15 +207,14 @@ impl Fleet {
             self.start_part(part);
         }
         let specs = Arc::clone(&self.config.borrow());
-        let known: BTreeMap<PoolId, PoolRow> =
-            stored.pools.into_iter().map(|row| (row.id.clone(), row)).collect();
+        self.past = stored.pools.into_iter().map(|row| (row.id.clone(), row)).collect();
         for spec in specs.iter() {
-            self.add_pool(spec.clone(), known.get(&spec.id).cloned(), false);
+            self.add_pool(spec.clone(), false);
         }
         for row in &stored.rows {
             if !self.pools.contains_key(&row.pool) {
                 warn!(pool.id = %row.pool, "pool `{}` is not in the config: it drains", row.pool);
-                self.add_pool(ghost_of(row), known.get(&row.pool).cloned(), true);
+                self.add_pool(ghost_of(row), true);
             }
         }
         self.tell_who_is_here();
@@ -220,7 +232,7 @@ impl Fleet {
                     }
                     let _: Result<(), _> = pool.office.tell(ToPool::Apply(Arc::clone(&pool.spec)));
                 }
-                None => self.add_pool(spec.clone(), None, false),
+                None => self.add_pool(spec.clone(), false),
             }
         }
         for (id, pool) in &mut self.pools {
@@ -233,73 +245,6 @@ impl Fleet {
         self.tell_who_is_here();
     }
 
-    fn add_pool(&mut self, spec: PoolSpec, row: Option<PoolRow>, removed: bool) {
-        let id = spec.id.clone();
-        let unknown = || PoolRow { id: id.clone(), drained: false, breaker: None, events: 0 };
-        let row = row.unwrap_or_else(unknown);
-        let office = Office::default();
-        let pool = Pool { spec: Arc::new(spec), row, removed, office, leash: None };
-        self.pools.insert(id.clone(), pool);
-        self.start_pool(&id);
-    }
-
-    fn start_pool(&mut self, id: &PoolId) {
-        let (Some(pool), Some(controller)) = (self.pools.get_mut(id), &self.controller) else {
-            return;
-        };
-        pool.leash = Some(pool::start(PoolStart {
-            spec: Arc::clone(&pool.spec),
-            row: pool.row.clone(),
-            removed: pool.removed,
-            office: pool.office.clone(),
-            fleet: self.office.clone(),
-            ledger: self.ledger.clone(),
-            base: self.ports.base.clone(),
-            kit: self.ports.instances.clone(),
-            controller: Arc::clone(controller),
-        }));
-    }
-
-    fn start_part(&mut self, part: Part) {
-        let (fleet, base) = (self.office.clone(), self.ports.base.clone());
-        let (ledger, rosters) = (self.ledger.clone(), self.ports.rosters.clone());
-        let settings = &self.ports.settings;
-        let leash = match part {
-            Part::Ledger => jobs::start(LedgerStart {
-                office: ledger,
-                fleet,
-                requeue: self.requeue.clone(),
-                base,
-                kit: self.ports.jobs.clone(),
-                settings: settings.requeue.clone(),
-            }),
-            Part::Requeue => requeue::start(RequeueStart {
-                office: self.requeue.clone(),
-                fleet,
-                ledger,
-                base,
-                rosters,
-                settings: settings.requeue.clone(),
-            }),
-            Part::Intake => intake::start(IntakeStart {
-                office: self.intake.clone(),
-                fleet,
-                ledger,
-                base,
-                rosters,
-                tick: settings.poll_tick,
-            }),
-            Part::Reaper => reaper::start(ReaperStart {
-                fleet,
-                base,
-                inventories: self.ports.inventories.clone(),
-                rosters,
-                settings: settings.reaper.clone(),
-            }),
-        };
-        self.parts.insert(part, leash);
-    }
-
     /// Tells the ledger which pools there are, in the order of the config, and intake where
     /// to look.
     fn tell_who_is_here(&self) {
@@ -310,106 +255,6 @@ impl Fleet {
         let scopes = specs.iter().map(|spec| (spec.forge.clone(), spec.scope.clone())).collect();
         let _: Result<(), _> = self.ledger.tell(ToLedger::Pools(pools));
         let _: Result<(), _> = self.intake.tell(ToIntake::Scopes(scopes));
-    }
-
-    fn drain(
-        &mut self,
-        id: &PoolId,
-        drained: bool,
-        who: String,
-        reply: Reply<Result<(), Refusal>>,
-        ctx: &mut Context<Self>,
-    ) {
-        let Some(pool) = self.pools.get_mut(id) else {
-            reply.send(Err(Refusal::Unknown));
-            return;
-        };
-        pool.row.drained = drained;
-        let what = if drained { What::Drained { who } } else { What::Resumed { who } };
-        let office = pool.office.clone();
-        self.save_pool(id, what, ctx, move || {
-            let _: Result<(), _> = office.tell(ToPool::Drain(drained));
-            reply.send(Ok(()));
-        });
-    }
-
-    fn note_breaker(
-        &mut self,
-        id: &PoolId,
-        open: Option<Timestamp>,
-        why: String,
-        ctx: &mut Context<Self>,
-    ) {
-        let Some(pool) = self.pools.get_mut(id) else { return };
-        pool.row.breaker = open;
-        let what = if open.is_some() { What::BreakerOpened(why) } else { What::BreakerClosed };
-        self.save_pool(id, what, ctx, || {});
-    }
-
-    /// Saves a pool's row for as long as it takes; then runs `and_then`.
-    fn save_pool(
-        &mut self,
-        id: &PoolId,
-        what: What,
-        ctx: &mut Context<Self>,
-        and_then: impl FnOnce() + 'static,
-    ) {
-        let Some(pool) = self.pools.get_mut(id) else { return };
-        pool.row.events += 1;
-        let now = self.ports.base.clock.now();
-        let event = Event {
-            subject: Subject::Pool(id.clone()),
-            seq: pool.row.events,
-            at: now,
-            last_at: now,
-            count: 1,
-            what,
-        };
-        let (rows, row) = (Arc::clone(&self.ports.pools.rows), pool.row.clone());
-        let (said, epoch) = (event.clone(), self.ports.base.epoch);
-        let saving =
-            async move { for_ever(|| rows.save(row.clone(), vec![said.clone()], epoch)).await };
-        ctx.wait(saving.into_actor(self).map(move |saved, act, ctx| match saved {
-            Ok(()) => {
-                act.ports.base.registry.announce(&event);
-                and_then();
-            }
-            Err(refused) => act.give_up(&refused, ctx),
-        }));
-    }
-
-    /// Counts the holders of all foreign machines among ours; the reaper then finds orphans.
-    fn adopt_foreign(
-        &mut self,
-        by: &Petition,
-        reply: Reply<Result<usize, Refusal>>,
-        ctx: &mut Context<Self>,
-    ) {
-        let foreign = self.ports.base.registry.foreign();
-        let machines = foreign.values().filter(|machine| machine.holder.is_some()).count();
-        let holders: BTreeSet<HolderId> =
-            foreign.into_values().filter_map(|machine| machine.holder).collect();
-        warn!("{} adopts {machines} foreign machine(s): {}", by.who, by.why);
-        let (rows, epoch) = (Arc::clone(&self.ports.pools.rows), self.ports.base.epoch);
-        let adopting = async move {
-            for holder in holders {
-                for_ever(|| rows.adopt_holder(holder.clone(), epoch)).await?;
-            }
-            Ok(())
-        };
-        ctx.wait(adopting.into_actor(self).map(move |adopted, act, ctx| match adopted {
-            Ok(()) => reply.send(Ok(machines)),
-            Err(refused) => act.give_up(&refused, ctx),
-        }));
-    }
-
-    /// Stops, because the store says that somebody else is the writer.
-    fn give_up(&mut self, refused: &SaveError, ctx: &mut Context<Self>) {
-        error!("the fleet stops: {refused}");
-        if matches!(refused, SaveError::Fenced(_)) {
-            self.farewell.end = FleetEnd::Fenced;
-        }
-        ctx.stop();
     }
 
     fn ask_instance(&self, id: &InstanceId, ask: Retire) {
@@ -447,78 +292,6 @@ impl Fleet {
         if let Some(owner) = self.ports.base.registry.inlet(id) {
             let _: Result<(), _> = owner.tell(letter);
         }
-    }
-
-    fn adopt(&self, provider: &ProviderId, view: MachineView) {
-        let specs: Vec<&PoolSpec> = self.pools.values().map(|pool| &*pool.spec).collect();
-        let chosen = pool_for_orphan(&view.stamp, provider, &specs);
-        let Some(pool) = chosen.and_then(|id| self.pools.get(&id)) else {
-            warn!(
-                machine.name = %view.name,
-                "machine `{}` of provider `{provider}` has no pool to adopt it", view.name
-            );
-            return;
-        };
-        let _: Result<(), _> = pool.office.tell(ToPool::Adopt { view, reply: Reply::nobody() });
-    }
-
-    fn pool_died(&mut self, id: PoolId, panicked: bool, ctx: &mut Context<Self>) {
-        let Some(pool) = self.pools.get_mut(&id) else { return };
-        if let Some(leash) = pool.leash.take() {
-            leash.release();
-        }
-        if self.closing.is_some() {
-            return;
-        }
-        error!(pool.id = %id, panicked, "pool `{id}` died and is started again from its rows");
-        let wait = self.note_death(id.as_str());
-        ctx.run_later(wait, move |act, _| {
-            act.start_pool(&id);
-            act.tell_who_is_here();
-        });
-    }
-
-    fn pool_empty(&mut self, id: &PoolId) {
-        if self.pools.get(id).is_some_and(|pool| pool.removed) {
-            self.pools.remove(id);
-            self.ports.base.registry.drop_pool(id);
-        }
-    }
-
-    fn part_died(&mut self, part: Part, panicked: bool, ctx: &mut Context<Self>) {
-        if let Some(leash) = self.parts.remove(&part) {
-            leash.release();
-        }
-        if self.closing.is_some() {
-            return;
-        }
-        error!(panicked, "{part:?} died and is started again");
-        let name = format!("{part:?}");
-        let wait = self.note_death(&name);
-        if part == Part::Ledger && self.restarts.get(&name).is_some_and(Restarts::hopeless) {
-            self.farewell.end = FleetEnd::Hopeless;
-            ctx.stop();
-            return;
-        }
-        ctx.run_later(wait, move |act, _| {
-            act.start_part(part);
-            act.tell_who_is_here();
-            if part == Part::Ledger {
-                act.introduce_all();
-            }
-        });
-    }
-
-    /// Lets everyone say again what the new ledger does not know.
-    fn introduce_all(&self) {
-        for pool in self.pools.values() {
-            let _: Result<(), _> = pool.office.tell(ToPool::Introduce);
-        }
-    }
-
-    fn note_death(&mut self, name: &str) -> Duration {
-        let now = self.ports.base.clock.now();
-        self.restarts.entry(name.to_owned()).or_default().note(now)
     }
 
     /// Stops intake and creation, lets running calls finish for a while, touches no machine.
@@ -564,23 +337,6 @@ impl Fleet {
                 let _: Result<(), _> = self.ledger.tell(ToLedger::Panic);
             }
             Victim::Fleet => std::panic::resume_unwind(Box::new("told to panic")),
-        }
-    }
-}
-
-/// Repeats a save until the store takes it or says that it never will.
-async fn for_ever<F>(mut save: impl FnMut() -> F) -> Result<(), SaveError>
-where
-    F: Future<Output = Result<(), SaveError>>,
-{
-    let mut wait = Duration::from_millis(100);
-    loop {
-        match save().await {
-            Err(SaveError::Retry(_)) => {
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(Duration::from_secs(5));
-            }
-            done => return done,
         }
     }
 }

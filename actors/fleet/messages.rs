@@ -89,6 +89,8 @@ pub enum ToFleet {
     PoolDied {
         /// Which.
         pool: PoolId,
+        /// Which of its supervisors: a pool that was emptied may be back already.
+        tenure: u64,
         /// Whether by a panic.
         panicked: bool,
     },

@@ -22,10 +22,10 @@ use super::report::{Told, outcome_for_pool, report};
 use super::step::{Input, Outcome, Said, dispatch, step};
 use super::{Consent, Dispatch, Kit, ToInstance, Token, Word};
 use crate::base::Base;
-use crate::jobs::{InstanceNews, ToLedger};
+use crate::jobs::{InstanceNews, News, ToLedger};
 use crate::mail::{Inlet, Office, Reply};
 use crate::model::{
-    ExitRecord, HostName, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail,
+    ExitRecord, Home, HostName, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail,
     Timestamp, elapsed,
 };
 use crate::mutants::{self, Mutant};
@@ -42,8 +42,8 @@ pub(crate) enum Birth {
     Row(Box<Instance>),
     /// A stored row whose owner died, and whether by a panic.
     Revived(Box<Instance>, bool),
-    /// A machine of ours that had no record.
-    Adopted(InstanceId, Box<MachineView>),
+    /// A machine of ours that had no live record, and where its runner registers.
+    Adopted(InstanceId, Box<MachineView>, Home),
 }
 
 /// Holds what an owner is connected to.
@@ -72,7 +72,9 @@ pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
         Birth::Row(row) => (*row, Some(Input::Start)),
         Birth::Revived(row, panicked) => (*row, Some(Input::Revived { panicked })),
         Birth::New(id) => (super::birth::wished(id, &links.spec, now), None),
-        Birth::Adopted(id, view) => (super::birth::adopted(id, &view, &links.spec, now), None),
+        Birth::Adopted(id, view, home) => {
+            (super::birth::adopted(id, &view, home, &links.spec, now), None)
+        }
     };
     let entry = links.base.registry.claim(row.id.clone(), inlet.clone())?;
     let id = row.id.clone();
@@ -96,6 +98,7 @@ pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
         avoid: Vec::new(),
         pollers: Vec::new(),
         alarm: None,
+        saving: false,
         last_report: None,
         told: Told::default(),
         _obituary: obituary,
@@ -122,6 +125,8 @@ struct InstanceActor {
     avoid: Vec<HostName>,
     pollers: Vec<Reply<Dispatch>>,
     alarm: Option<(Timestamp, SpawnHandle)>,
+    /// Whether a save is under way. actix polls timers once more after a letter that waits.
+    saving: bool,
     last_report: Option<Report>,
     told: Told,
     _obituary: Obituary,
@@ -159,6 +164,7 @@ impl Handler<Letter<ToInstance>> for InstanceActor {
             ToInstance::Seen(view) => (Input::Seen(view), Respond::Nobody),
             ToInstance::Missed => (Input::Missed, Respond::Nobody),
             ToInstance::RunnerSeen(view) => (Input::RunnerSeen(view), Respond::Nobody),
+            ToInstance::RunnerMissed => (Input::RunnerMissed, Respond::Nobody),
             ToInstance::Offer { job, generation, delivered: _, reply } => {
                 (Input::Offer(job, generation), Respond::Offer(reply))
             }
@@ -251,8 +257,10 @@ impl InstanceActor {
             exit: exit.clone(),
         };
         let saving = save_for_ever(Arc::clone(&self.links.kit.rows), save);
+        self.saving = true;
         ctx.wait(saving.into_actor(self).map(move |saved, act, ctx| match saved {
             Ok(()) => {
+                act.saving = false;
                 act.row = Arc::new(row);
                 if let Some(entry) = &act.entry {
                     entry.show(Arc::clone(&act.row));
@@ -376,7 +384,10 @@ impl InstanceActor {
             let wait = elapsed(self.links.base.clock.now(), at).max(Duration::from_millis(1));
             let alarm = ctx.run_later(wait, |act, ctx| {
                 act.alarm = None;
-                act.turn(Input::Wake, Respond::Nobody, ctx);
+                // What is being saved was decided at this very moment, and sets the next alarm.
+                if !act.saving {
+                    act.turn(Input::Wake, Respond::Nobody, ctx);
+                }
             });
             self.alarm = Some((at, alarm));
         }
@@ -389,7 +400,11 @@ impl InstanceActor {
             self.last_report = Some(report.clone());
             let _: Result<(), _> = self.links.pool.tell(ToPool::Report(report));
         }
-        for what in self.told.news(&self.row) {
+        let mut news = self.told.news(&self.row);
+        if std::mem::take(&mut self.notes.runner_lost) {
+            news.push(News::RunnerLost);
+        }
+        for what in news {
             let (id, pool) = (self.row.id.clone(), self.row.pool.clone());
             let news = InstanceNews { id, pool, what };
             let _: Result<(), _> = self.links.ledger.tell(ToLedger::Instance(news));

@@ -1,5 +1,6 @@
 //! What others ask of an owner, and what it answers. It may refuse, and says why.
 
+use super::notes::OfflineCheck;
 use super::turn::Turn;
 use super::{Consent, Retire};
 use crate::model::{
@@ -31,10 +32,19 @@ impl From<&Retire> for Asked {
 impl Turn<'_> {
     /// Answers a wish that it go.
     pub(super) fn asked_to_go(&mut self, ask: Asked) -> Result<Consent, Refusal> {
-        let answer = if ask.reason == Reason::Unlisted {
-            self.asked_to_look(ask.rank)
-        } else {
-            self.consent(&ask)
+        let answer = match ask.reason {
+            Reason::Unlisted => self.asked_to_look(ask.rank),
+            Reason::Offline | Reason::Unregistered => self.asked_about_runner(),
+            Reason::Surplus
+            | Reason::Drain
+            | Reason::Revision
+            | Reason::BootDeadline
+            | Reason::BootFailed
+            | Reason::Lifetime
+            | Reason::Orphan
+            | Reason::OfferEnded
+            | Reason::Spent
+            | Reason::Operator => self.consent(&ask),
         };
         if let Err(why) = answer {
             let ask = if ask.evidence.is_empty() {
@@ -96,6 +106,28 @@ impl Turn<'_> {
             State::Ended | State::PendingDelete | State::Deleting | State::Deleted => {
                 Ok(Consent::Going)
             }
+        }
+    }
+
+    /// A listing shows the runner offline or not at all: that proves nothing, so it is read.
+    fn asked_about_runner(&mut self) -> Result<Consent, Refusal> {
+        match self.row.state {
+            State::Idle => {
+                if !self.notes.offline.suspected {
+                    let last_online = self.notes.offline.last_online;
+                    self.notes.offline =
+                        OfflineCheck { suspected: true, last_online, ..OfflineCheck::default() };
+                }
+                Ok(Consent::Looking)
+            }
+            State::PendingCreate | State::Creating | State::Starting => Err(Refusal::Unsettled),
+            State::Reserved => Err(Refusal::Offered),
+            State::Busy => Err(Refusal::Busy),
+            State::Retiring
+            | State::Ended
+            | State::PendingDelete
+            | State::Deleting
+            | State::Deleted => Ok(Consent::Going),
         }
     }
 

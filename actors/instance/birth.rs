@@ -1,7 +1,7 @@
 //! The first row of an instance: wished for, or found.
 
 use crate::model::{
-    Event, Instance, InstanceId, MachineName, MachineView, PoolSpec, Reason, Registration,
+    Event, Home, Instance, InstanceId, MachineName, MachineView, PoolSpec, Reason, Registration,
     RunnerName, State, Subject, Timestamp, Version, What, Wish, WishRank, WriteId,
 };
 
@@ -44,15 +44,21 @@ pub(crate) fn wished(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instanc
     }
 }
 
-/// Returns the row of a machine that had none: possibly busy, possibly registered, and wished
-/// gone. All warrants apply.
+/// Returns the row of a machine that had none: possibly busy, possibly registered under its own
+/// name or any number of it, and wished gone. All warrants apply.
+///
+/// Where its runner registered is for others to know: the pool that adopts it may be another than
+/// the one it was made for, or have moved since.
 pub(super) fn adopted(
     id: InstanceId,
     view: &MachineView,
+    home: Home,
     spec: &PoolSpec,
     now: Timestamp,
 ) -> Instance {
     let mut row = wished(id, spec, now);
+    row.forge = home.forge;
+    row.scope = home.scope;
     row.machine = view.name.clone();
     row.uid.clone_from(&view.uid);
     row.host.clone_from(&view.host);

@@ -18,6 +18,8 @@ pub(super) enum Call {
     Deregister(RunnerId),
     /// Look the registration up, by number where it is known.
     LookRunner(RunnerName, Option<RunnerId>),
+    /// Look for any registration of the machine, under whatever number.
+    LookRunners,
     /// Read the machine.
     LookMachine,
     /// Ask the forge whether a job in progress names this runner.
@@ -44,7 +46,7 @@ impl Call {
             Self::Create { .. } => CallKind::Create,
             Self::Mint(_) => CallKind::Mint,
             Self::Deregister(_) => CallKind::Deregister,
-            Self::LookRunner(..) => CallKind::LookRunner,
+            Self::LookRunner(..) | Self::LookRunners => CallKind::LookRunner,
             Self::LookMachine => CallKind::LookMachine,
             Self::LookWork(_) => CallKind::LookWork,
             Self::LookJob(_) => CallKind::LookJob,
@@ -64,7 +66,7 @@ pub(super) enum CallKind {
     Mint,
     /// See [`Call::Deregister`].
     Deregister,
-    /// See [`Call::LookRunner`].
+    /// See [`Call::LookRunner`] and [`Call::LookRunners`].
     LookRunner,
     /// See [`Call::LookMachine`].
     LookMachine,

@@ -1,14 +1,15 @@
 //! The post-mortem, always before deletion: exit facts, log tail, verdict, one durable record.
 //!
-//! What could not be had within `postmortem_timeout` is recorded as unavailable and holds
-//! nothing up. Only then may the machine go.
+//! The machine and the forge are asked side by side. What could not be had within one
+//! `postmortem_timeout` is recorded as unavailable and holds nothing up. Only then may the
+//! machine go.
 
 use super::call::Call;
 use super::notes::Closing;
 use super::turn::Turn;
 use crate::model::{
-    ExitRecord, Findings, JobFact, JobReading, JobStanding, Remains, SetupStory, Sighting, State,
-    Tail, Warrant, WarrantKind, What, WishRank, judge, needs_tail,
+    ExitRecord, Findings, JobFact, JobReading, JobStanding, Reason, Remains, SetupStory, Sighting,
+    State, Tail, Warrant, WarrantKind, What, WishRank, after, judge, needs_tail,
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::{Grace, Handover};
@@ -21,43 +22,49 @@ impl Turn<'_> {
         }
         let warrant = Warrant { kind, evidence, at: self.now };
         let remains = self.nothing_left().or_else(|| self.notes.early_remains.take());
-        self.notes.closing = Some(Closing { warrant, remains, job: None });
+        let until = after(self.now, self.policy().postmortem_timeout);
+        self.notes.closing = Some(Closing { warrant, remains, job: None, until });
     }
 
-    /// Makes progress with the post-mortem; records and moves on when it is complete.
+    /// Makes progress with the post-mortem; records and moves on when it is complete, or when
+    /// its time is over.
     pub(super) fn drive_closing(&mut self) {
-        let Some(closing) = &self.notes.closing else {
+        let Some(closing) = self.notes.closing.clone() else {
             return;
         };
-        if closing.remains.is_none() && self.notes.cut_off.is_none() {
-            let standing = self.known_standing().unwrap_or(JobStanding::Running);
-            let want_tail =
-                needs_tail(self.row.end.as_ref(), Some(closing.warrant.kind), &standing);
-            self.call(Call::Remains { want_tail });
+        let job = self.known_standing().or(closing.job);
+        let incomplete = closing.remains.is_none() || job.is_none();
+        if incomplete && self.notes.cut_off.is_none() && !self.is_time(closing.until) {
+            // Side by side: neither waits for the other, nor has a time of its own.
+            if closing.remains.is_none() {
+                let want_tail = self.wants_tail(closing.warrant.kind);
+                self.call(Call::Remains { want_tail });
+            }
+            if let (None, Some(job)) = (&job, self.row.executing.clone()) {
+                self.call(Call::LookJob(job));
+            }
             return;
         }
-        let (remains, warrant) = (closing.remains.clone(), closing.warrant.clone());
-        let job = match (&closing.job, self.known_standing()) {
-            (Some(asked), None) => asked.clone(),
-            (_, Some(known)) => known,
-            (None, None) => match self.row.executing.clone() {
-                Some(job) if self.notes.cut_off.is_none() => {
-                    self.call(Call::LookJob(job));
-                    return;
-                }
-                // Nobody is left to be asked.
-                Some(_) | None => JobStanding::Unknown,
-            },
+        let silent = || match &self.notes.cut_off {
+            Some(why) => Remains::unavailable(why.clone()),
+            None => Remains::unavailable("not to be had in time"),
         };
-        let remains = remains.unwrap_or_else(|| Remains::unavailable("the provider is gone"));
-        self.record(warrant, remains, job);
+        let remains = closing.remains.unwrap_or_else(silent);
+        self.record(closing.warrant, remains, job.unwrap_or(JobStanding::Unknown));
+    }
+
+    fn wants_tail(&self, warrant: WarrantKind) -> bool {
+        let standing = self.known_standing().unwrap_or(JobStanding::Running);
+        needs_tail(self.row.end.as_ref(), Some(warrant), &standing, self.dismissed())
     }
 
     /// Takes what the machine left.
     pub(super) fn take_remains(&mut self, remains: Remains) {
         match &mut self.notes.closing {
             Some(closing) => closing.remains = Some(remains),
-            None => self.notes.early_remains = Some(remains),
+            None if self.notes.leaving => self.notes.early_remains = Some(remains),
+            // Too late: the record is written.
+            None => {}
         }
     }
 
@@ -94,6 +101,7 @@ impl Turn<'_> {
             remains: &remains,
             job,
             was_ready: self.row.ready_at.is_some(),
+            dismissed: self.dismissed(),
             setup: self.setup_story(),
         };
         let verdict = judge(&findings);
@@ -133,6 +141,12 @@ impl Turn<'_> {
     fn nothing_left(&self) -> Option<Remains> {
         let never_made = self.row.create_called_at.is_none() && !self.row.adopted;
         never_made.then_some(Remains { exit: None, tail: Tail::NotNeeded })
+    }
+
+    /// Returns why it was asked to go, if nothing keeps it at the forge any more.
+    fn dismissed(&self) -> Option<Reason> {
+        let free = !self.row.registration.may_exist();
+        self.row.wish.as_ref().filter(|_| free).map(|wish| wish.reason)
     }
 
     /// Returns what is known of the job without asking.

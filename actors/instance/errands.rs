@@ -66,6 +66,10 @@ impl Errand {
                 let seen = timeout(LOOK, self.forge.runner(scope, &who)).await;
                 Answer::Runner { begun, seen: seen.unwrap_or_else(|_| unknown()) }
             }
+            Call::LookRunners => {
+                let seen = timeout(LOOK, self.forge.runner_of(scope, &machine.name)).await;
+                Answer::Runner { begun, seen: seen.unwrap_or_else(|_| unknown()) }
+            }
             Call::LookMachine => {
                 let seen = timeout(LOOK, self.provider.read(&machine)).await;
                 Answer::Machine { begun, seen: seen.unwrap_or_else(|_| unknown()) }

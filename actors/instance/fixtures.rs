@@ -281,6 +281,8 @@ pub(super) fn inputs() -> Vec<Named> {
         }),
         letter("missed", || Input::Missed),
         letter("listed online", || Input::RunnerSeen(online())),
+        letter("listed offline", || Input::RunnerSeen(RunnerView { online: false, ..online() })),
+        letter("runner missed", || Input::RunnerMissed),
         letter("offer", || Input::Offer(job(2), Generation(1))),
         letter("offer again", || Input::Offer(job(1), Generation(1))),
         letter("offer ended", || {
@@ -296,6 +298,8 @@ pub(super) fn inputs() -> Vec<Named> {
         letter("job over", || over(false, Conclusion::Success)),
         letter("retire", || ask(WishRank::Retire, Reason::Surplus)),
         letter("unlisted", || ask(WishRank::Retire, Reason::Unlisted)),
+        letter("offline", || ask(WishRank::Retire, Reason::Offline)),
+        letter("unregistered", || ask(WishRank::Retire, Reason::Unregistered)),
         letter("delete", || ask(WishRank::Delete, Reason::Operator)),
         letter("force", || ask(WishRank::Force, Reason::Operator)),
         letter("forget", || ask(WishRank::Forget, Reason::Operator)),

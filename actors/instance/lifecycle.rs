@@ -136,10 +136,15 @@ impl Turn<'_> {
             self.work_proven("the forge proved a job here");
         } else if self.row.wish.is_some() {
             self.retire(self.why_going());
-        } else if self.notes.suspect_offline && self.drive_offline_check() {
+        } else if self.notes.offline.suspected && self.drive_offline_check() {
             // A runner that lost the forge is no capacity, however well its machine looks.
-            self.wish(WishRank::Retire, Reason::Offline, None);
-            self.retire("its runner is offline");
+            let (reason, why) = if self.notes.offline.absent {
+                (Reason::Unregistered, "its registration is gone")
+            } else {
+                (Reason::Offline, "its runner is offline")
+            };
+            self.wish(WishRank::Retire, reason, None);
+            self.retire(why);
         }
     }
 
@@ -310,12 +315,12 @@ impl Turn<'_> {
     fn is_never_began(&self) -> bool {
         let too_late =
             self.row.wish.as_ref().is_some_and(|wish| wish.reason == Reason::BootDeadline);
-        let proven = self.notes.began == Some(Began::Never) || self.notes.offline_proven;
+        let proven = self.notes.began == Some(Began::Never) || self.notes.offline.proven;
         too_late && proven && !self.row.once_started && self.row.ready_at.is_none()
     }
 
     /// Returns whether the forge proved a job here that is not over.
-    fn works(&self) -> bool {
+    pub(super) fn works(&self) -> bool {
         self.row.executing.is_some() && self.row.job_over.is_none()
     }
 
@@ -327,7 +332,19 @@ impl Turn<'_> {
     }
 
     fn mark_stuck(&mut self) {
-        if self.notes.stuck || !can_stick(&self.row) {
+        if self.notes.stuck {
+            return;
+        }
+        // Its provider or forge is gone from the config: it stays as it is, and says why.
+        let struck_off = self.row.wish.as_ref().is_some_and(|wish| wish.rank == WishRank::Forget);
+        let exists = !matches!(self.row.state, State::PendingCreate | State::Deleted);
+        if let Some(why) = self.notes.cut_off.clone().filter(|_| exists && !struck_off) {
+            self.notes.stuck = true;
+            self.tell(What::Doubt(why));
+            self.tell(What::Stuck);
+            return;
+        }
+        if !can_stick(&self.row) {
             return;
         }
         let at = after(self.row.since, self.policy().stuck_after);

@@ -25,6 +25,8 @@ pub enum ToInstance {
     Missed,
     /// The runner was seen like this in a listing.
     RunnerSeen(RunnerView),
+    /// A listing does not name the runner, which it should.
+    RunnerMissed,
     /// The ledger offers a job. Deduplicated by generation.
     Offer {
         /// Which job.

@@ -50,14 +50,10 @@ pub(super) struct Notes {
     pub(super) vigil: Vigil,
     /// The minting's affairs.
     pub(super) minting: Minting,
-    /// Whether a listing showed the runner of an idle instance offline.
-    pub(super) suspect_offline: bool,
-    /// When the first of the direct reads that showed the runner offline began.
-    pub(super) offline_since: Option<Timestamp>,
-    /// Whether two such reads are in.
-    pub(super) offline_proven: bool,
-    /// When the runner may be read again.
-    pub(super) runner_look_at: Option<Timestamp>,
+    /// Whether direct reads shall tell if the runner is of any use.
+    pub(super) offline: OfflineCheck,
+    /// Whether the runner of a job at work is offline or unlisted, and the ledger is to hear it.
+    pub(super) runner_lost: bool,
     /// The post-mortem under way.
     pub(super) closing: Option<Closing>,
     /// Remains gathered while somebody else was deleting the machine.
@@ -83,6 +79,23 @@ pub(super) struct Removal {
     pub(super) tries: u32,
     /// When this owner learned that the registration is gone.
     pub(super) gone_at: Option<Timestamp>,
+}
+
+/// Remembers whether the runner still serves the forge.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OfflineCheck {
+    /// Whether a listing showed the runner of an idle instance offline, or not at all.
+    pub(super) suspected: bool,
+    /// When the first of the current row of direct reads that showed it so began.
+    pub(super) since: Option<Timestamp>,
+    /// Whether two such reads are in.
+    pub(super) proven: bool,
+    /// Whether the last of them did not find the registration.
+    pub(super) absent: bool,
+    /// When the runner may be read again.
+    pub(super) look_at: Option<Timestamp>,
+    /// When the runner was last shown online; what was asked before that is old.
+    pub(super) last_online: Option<Timestamp>,
 }
 
 /// Remembers the watch before a deletion.
@@ -118,6 +131,8 @@ pub(super) struct Closing {
     pub(super) remains: Option<Remains>,
     /// What is known of its job, once asked.
     pub(super) job: Option<JobStanding>,
+    /// When it is recorded, whatever is missing.
+    pub(super) until: Timestamp,
 }
 
 /// Remembers how a deletion goes.

@@ -4,6 +4,9 @@
 //! name. An unanswered mint is looked up by that name, removed if it is there, and minted
 //! under the next name. A 404 is absence only when it comes twice, [`APART`] apart: on a bad
 //! day one authenticated call in a thousand is answered with a false one.
+//!
+//! A machine that was found may listen under any number (`x`, `x-2`): its registrations are
+//! looked for by that form, removed one by one, and gone when none is left.
 
 use std::time::Duration;
 
@@ -119,7 +122,9 @@ impl Turn<'_> {
         }
         if self.notes.removal.missing_since.is_some() && proof == Proof::Once {
             self.registration_gone("one 404 after its job");
-            return true;
+            if !self.row.registration.may_exist() {
+                return true;
+            }
         }
         if let Some(at) = self.notes.removal.next_at
             && !self.is_time(at)
@@ -127,6 +132,9 @@ impl Turn<'_> {
             return false;
         }
         match self.row.registration.clone() {
+            // How often a machine that was found had been registered, and under which number it
+            // listens, nobody remembers.
+            Registration::Uncertain(_) if self.row.adopted => self.call(Call::LookRunners),
             Registration::Uncertain(name) => self.call(Call::LookRunner(name, None)),
             Registration::Known { id, .. } => self.call(Call::Deregister(id)),
             Registration::None | Registration::Gone | Registration::WrittenOff => {}
@@ -160,6 +168,7 @@ impl Turn<'_> {
         match seen {
             Sighting::Seen(view) => {
                 self.notes.removal.missing_since = None;
+                let name = if self.row.adopted { view.name.clone() } else { name };
                 self.row.registration = Registration::Known { name, id: view.id };
             }
             Sighting::Absent => self.registration_missing(),
@@ -191,7 +200,13 @@ impl Turn<'_> {
     }
 
     fn registration_gone(&mut self, how: &str) {
-        self.row.registration = Registration::Gone;
+        // One of a machine that was found is gone; there may be another, under another number.
+        let searched = !matches!(self.row.registration, Registration::Known { .. });
+        self.row.registration = if self.row.adopted && !searched {
+            Registration::Uncertain(self.row.runner_name(1))
+        } else {
+            Registration::Gone
+        };
         self.row.sealed_jit = None;
         self.notes.removal =
             super::notes::Removal { gone_at: Some(self.now), ..Default::default() };

@@ -67,7 +67,9 @@ fn answer(row: &Instance, token: Token, call: &Call, begun: Timestamp) -> Option
             Answer::Minted(Ok(Minted { id: crate::model::RunnerId(1), jit: Jit::new("jit") }))
         }
         Call::Deregister(_) => Answer::Deregistered(Ok(Deregistered::Removed)),
-        Call::LookRunner(..) => Answer::Runner { begun, seen: Sighting::Absent },
+        Call::LookRunner(..) | Call::LookRunners => {
+            Answer::Runner { begun, seen: Sighting::Absent }
+        }
         Call::LookMachine if row.state >= State::Ended => {
             Answer::Machine { begun, seen: Sighting::Absent }
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::backoff::backoff;
 use super::call::{Call, CallKind};
+use super::notes::OfflineCheck;
 use super::turn::Turn;
 use crate::model::{
     Began, End, MachinePhase, MachineView, Registration, RunnerView, Sighting, State, Timestamp,
@@ -112,22 +113,29 @@ impl Turn<'_> {
             return;
         }
         if view.online {
-            self.notes.offline_since = None;
+            let last_online = Some(self.now);
+            self.notes.offline = OfflineCheck { last_online, ..OfflineCheck::default() };
+        } else {
+            self.runner_lost();
         }
         if view.online && self.row.ready_at.is_none() {
             self.row.ready_at = Some(self.now);
             self.row.once_started = true;
         }
-        self.notes.suspect_offline = !view.online && self.row.state == State::Idle;
     }
 
-    /// Looks for the runner until two direct reads, a minute apart, call it offline; returns
-    /// whether they did.
+    /// Takes word that the runner is offline or not listed: the job at work here is asked about.
+    pub(super) fn runner_lost(&mut self) {
+        self.notes.runner_lost |= self.row.state == State::Busy && self.works();
+    }
+
+    /// Looks for the runner until two direct reads, a minute apart, call it offline or do not
+    /// find it; returns whether they did.
     pub(super) fn drive_offline_check(&mut self) -> bool {
-        if self.notes.offline_proven {
+        if self.notes.offline.proven {
             return true;
         }
-        let due = match self.notes.runner_look_at {
+        let due = match self.notes.offline.look_at {
             Some(at) => self.is_time(at),
             None => true,
         };
@@ -139,25 +147,25 @@ impl Turn<'_> {
 
     /// Takes a direct read of the runner that was begun to see whether it is online.
     pub(super) fn take_offline_check(&mut self, begun: Timestamp, seen: &Sighting<RunnerView>) {
+        let is_old = self.notes.offline.last_online.is_some_and(|online| begun < online);
+        let check = &mut self.notes.offline;
         match seen {
-            Sighting::Seen(view) if view.online => {
-                self.take_runner(view);
-                self.notes.offline_since = None;
-                self.notes.runner_look_at = None;
-            }
-            Sighting::Seen(_) | Sighting::Absent => match self.notes.offline_since {
-                Some(first) if elapsed(first, begun) >= Duration::from_mins(1) => {
-                    self.notes.offline_proven = true;
+            Sighting::Seen(view) if view.online => self.take_runner(view),
+            Sighting::Seen(_) | Sighting::Absent if is_old => {}
+            Sighting::Seen(_) | Sighting::Absent => {
+                check.absent = *seen == Sighting::Absent;
+                match check.since {
+                    Some(first) if elapsed(first, begun) >= Duration::from_mins(1) => {
+                        check.proven = true;
+                    }
+                    Some(_) => {}
+                    None => {
+                        check.since = Some(begun);
+                        check.look_at = Some(after(begun, Duration::from_mins(1)));
+                    }
                 }
-                Some(_) => {}
-                None => {
-                    self.notes.offline_since = Some(begun);
-                    self.notes.runner_look_at = Some(after(begun, Duration::from_mins(1)));
-                }
-            },
-            Sighting::Unknown(_) => {
-                self.notes.runner_look_at = Some(after(self.now, Duration::from_secs(15)));
             }
+            Sighting::Unknown(_) => check.look_at = Some(after(self.now, Duration::from_secs(15))),
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) enum Input {
     Missed,
     /// See [`super::ToInstance::RunnerSeen`].
     RunnerSeen(RunnerView),
+    /// See [`super::ToInstance::RunnerMissed`].
+    RunnerMissed,
     /// See [`super::ToInstance::Offer`].
     Offer(JobId, Generation),
     /// See [`super::ToInstance::OfferEnded`].
@@ -126,6 +128,7 @@ impl Turn<'_> {
                 }
             }
             Input::RunnerSeen(view) => self.take_runner(&view),
+            Input::RunnerMissed => self.runner_lost(),
             Input::Offer(job, generation) => return Said::Offer(self.offered(&job, generation)),
             Input::OfferEnded(job, generation, why) => self.offer_ended(&job, generation, why),
             Input::Executing(job) => self.take_execution(job),
@@ -159,4 +162,22 @@ pub(super) fn dispatch(row: &Instance, seal: &dyn Seal) -> Option<Dispatch> {
         row.offer.as_ref().is_none_or(|held| held.delivered) || mutants::is(Mutant::JitBeforeAck);
     let sealed = row.sealed_jit.as_ref().filter(|_| delivered)?;
     Some(seal.open(sealed).map_or(Dispatch::Leave, Dispatch::Work))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{Wax, in_state, now, spec};
+    use super::*;
+
+    #[test]
+    fn one_whose_provider_is_gone_from_the_config_stays_stuck_and_says_why() {
+        let (row, binding) = in_state(State::Idle);
+        let why = "provider `local` is not configured".to_owned();
+        let mut notes = Notes { cut_off: Some(why.clone()), ..Notes::default() };
+        let outcome = step(&row, &mut notes, Input::Start, &spec(binding), &Wax, now());
+        let told: Vec<What> = outcome.events.into_iter().map(|event| event.what).collect();
+        assert_eq!(told, [What::Doubt(why), What::Stuck]);
+        assert!(notes.stuck && outcome.calls.is_empty());
+        assert_eq!(outcome.row.state, State::Idle);
+    }
 }

@@ -35,6 +35,9 @@ fn cell(state: State, answers: Option<CallKind>, input: Input) -> String {
     if row.wish.is_none() && outcome.row.wish.is_some() && outcome.row.state == state {
         words.push("wish kept".into());
     }
+    if notes.runner_lost {
+        words.push("job doubted".into());
+    }
     words.extend(outcome.calls.iter().map(|posted| called(&posted.call).to_owned()));
     if words.is_empty() { "·".into() } else { words.join(" ") }
 }
@@ -63,6 +66,7 @@ fn called(call: &Call) -> &'static str {
         Call::Mint(_) => "+mint",
         Call::Deregister(_) => "+deregister",
         Call::LookRunner(..) => "+look-runner",
+        Call::LookRunners => "+look-runners",
         Call::LookMachine => "+look",
         Call::LookWork(_) => "+look-work",
         Call::LookJob(_) => "+look-job",

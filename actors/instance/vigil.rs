@@ -122,7 +122,8 @@ impl Turn<'_> {
         vigil.look_at = Some(after(self.now, wait));
     }
 
-    /// Returns the runner to ask the forge about, where one was ever minted or may have been.
+    /// Returns the runner to ask the forge about, where one was ever minted or may have been; a
+    /// job that names another mint of the same machine counts as well.
     fn runner_to_ask(&self) -> Option<RunnerName> {
         match &self.row.registration {
             Registration::Uncertain(name) | Registration::Known { name, .. } => Some(name.clone()),

@@ -100,6 +100,7 @@ impl Walker {
                 }
                 Call::Deregister(_)
                 | Call::LookRunner(..)
+                | Call::LookRunners
                 | Call::LookMachine
                 | Call::LookWork(_)
                 | Call::LookJob(_)

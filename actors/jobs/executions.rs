@@ -7,7 +7,6 @@
 use super::change::Act;
 use super::facts::Source;
 use super::ledger::Ledger;
-use super::memory::is_name_of;
 use crate::model::{
     Execution, InstanceId, Job, JobId, OfferEnd, OfferStage, RunnerName, Timestamp, What,
 };
@@ -15,7 +14,7 @@ use crate::model::{
 impl Ledger {
     /// Returns whose runner a name is; a job's own holder is known by the form of the name.
     pub(super) fn whose(&self, job: &Job, name: &RunnerName) -> Option<InstanceId> {
-        let holder = job.holder().filter(|holder| is_name_of(name, holder));
+        let holder = job.holder().filter(|holder| name.is_of(holder.as_str()));
         self.instances.named(name).or_else(|| holder.cloned())
     }
 

@@ -112,6 +112,17 @@ impl Index {
         }
     }
 
+    /// Returns the jobs in progress on a runner of this name or of a further mint's, which nobody
+    /// has answered to.
+    pub(super) fn strangers_of(&self, first: &RunnerName) -> impl Iterator<Item = &JobId> {
+        let of_this = move |name: &RunnerName| name.is_of(first.as_str());
+        self.strangers
+            .range(first.clone()..)
+            .take_while(|(name, _)| name.as_str().starts_with(first.as_str()))
+            .filter(move |(name, _)| of_this(name))
+            .flat_map(|(_, jobs)| jobs)
+    }
+
     /// Returns how many jobs wait for a pool.
     pub(super) fn waiting(&self, pool: &PoolId) -> usize {
         self.queued.get(pool).map_or(0, BTreeSet::len)

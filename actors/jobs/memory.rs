@@ -181,12 +181,16 @@ impl Instances {
     }
 
     /// Returns whose runner this is. The first name is the instance's own, further ones are
-    /// numbered; an adopted machine answers to another, which it has told.
+    /// numbered; an adopted machine answers to another, which it has told, and to its numbers.
     pub(super) fn named(&self, name: &RunnerName) -> Option<InstanceId> {
         if let Some(id) = self.names.get(name) {
             return Some(id.clone());
         }
-        let by_form = [Some(name.as_str()), unnumbered(name)];
+        let first = name.unnumbered();
+        if let Some(id) = first.and_then(|first| self.names.get(first)) {
+            return Some(id.clone());
+        }
+        let by_form = [Some(name.as_str()), first];
         let known = by_form.into_iter().flatten().find_map(|id| self.known.get_key_value(id));
         known.map(|(id, _)| id.clone())
     }
@@ -223,18 +227,6 @@ pub(super) enum Answering {
     Renamed,
 }
 
-/// Returns whether `name` is by its form a registration of `id`.
-pub(super) fn is_name_of(name: &RunnerName, id: &InstanceId) -> bool {
-    name.as_str() == id.as_str() || unnumbered(name) == Some(id.as_str())
-}
-
-/// Returns the name without the number of a further mint.
-fn unnumbered(name: &RunnerName) -> Option<&str> {
-    let (base, number) = name.as_str().rsplit_once('-')?;
-    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then_some(base)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,7 +250,7 @@ mod tests {
         let mut instances = Instances::default();
         let (a, pool) = (InstanceId::from("linux-k3"), PoolId::from("linux"));
         instances.answers(&a, &pool, vec!["odd-name".into()]);
-        for name in ["odd-name", "linux-k3", "linux-k3-2"] {
+        for name in ["odd-name", "odd-name-3", "linux-k3", "linux-k3-2"] {
             assert_eq!(instances.named(&name.into()), Some(a.clone()), "{name}");
         }
         for name in ["linux", "linux-k3-x", "linux-k", "linux-k3-"] {

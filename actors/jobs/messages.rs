@@ -144,6 +144,8 @@ pub enum News {
     Unavailable,
     /// The machine or forge proved work there, and which job if known.
     Working(Option<JobId>),
+    /// The runner of its job is offline or unlisted: the job is to be asked about.
+    RunnerLost,
     /// Its machine is over; offers to it and executions on it must be asked about.
     Ended,
     /// Nothing is left of it.

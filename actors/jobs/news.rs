@@ -6,7 +6,7 @@ use super::memory::Answering;
 use super::{InstanceNews, News};
 use crate::model::{
     Instance, InstanceId, JobId, JobOver, OfferEnd, OfferStage, PoolId, RunnerName, State,
-    Timestamp,
+    Timestamp, is_due,
 };
 
 /// Returns what an instance's row says, as its owner would have told it; a new ledger finds
@@ -33,6 +33,7 @@ impl Ledger {
             News::Offerable => self.instances.wait(&id, &pool),
             News::Unavailable | News::Working(None) => self.instances.leave(&id),
             News::Working(Some(job)) => self.works(&id, &job, now),
+            News::RunnerLost => self.doubt_runs(&id, now),
             News::Ended => self.ended(&id, &pool, now),
             News::Deleted => {
                 self.ended(&id, &pool, now);
@@ -44,8 +45,8 @@ impl Ledger {
 
     /// Says again what a new owner may have missed, and recognises runners by their names.
     fn appeared(&mut self, id: &InstanceId, pool: &PoolId, names: Vec<RunnerName>, now: Timestamp) {
-        let strangers = |name| self.index.strangers.get(name).into_iter().flatten().cloned();
-        let recognised: Vec<JobId> = names.iter().flat_map(strangers).collect();
+        let recognised: Vec<JobId> =
+            names.iter().flat_map(|name| self.index.strangers_of(name)).cloned().collect();
         let runs = self.runs_on(id);
         let answering = self.instances.answers(id, pool, names);
         for job in recognised {
@@ -82,6 +83,18 @@ impl Ledger {
         let proven = self.runs_on(id).contains(job);
         if known && !proven {
             self.execute(job, id, now);
+        }
+    }
+
+    /// Has the forge asked about jobs whose runner lost it, unless it has just answered: it may
+    /// have given them back to its queue.
+    fn doubt_runs(&mut self, id: &InstanceId, now: Timestamp) {
+        let patience = self.settings.orphan_after;
+        for job in self.runs_on(id) {
+            let last = self.job(&job).and_then(|job| job.asked.last_at);
+            if last.is_none_or(|last| is_due(last, patience, now)) {
+                self.act(Act::AskForge(job));
+            }
         }
     }
 

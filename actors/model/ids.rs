@@ -91,6 +91,24 @@ text_id!(
     HostName
 );
 
+impl RunnerName {
+    /// Returns whether it is the registration of a machine by its form: the machine's own name,
+    /// or that name with the number of a further mint. No instance is named so itself: the word
+    /// at the end of its name is longer than any number of mints.
+    pub fn is_of(&self, machine: &str) -> bool {
+        self.as_str() == machine || self.unnumbered() == Some(machine)
+    }
+
+    /// Returns the name without the number of a further mint, if it has one.
+    pub fn unnumbered(&self) -> Option<&str> {
+        let (base, number) = self.as_str().rsplit_once('-')?;
+        let is_number = (1..=9).contains(&number.len())
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+            && !number.starts_with('0');
+        is_number.then_some(base)
+    }
+}
+
 /// Defines a number newtype.
 macro_rules! number_id {
     ($(#[$doc:meta])* $name:ident) => {

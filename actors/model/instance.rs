@@ -92,9 +92,11 @@ impl Instance {
         }
     }
 
-    /// Returns whether `name` is or was a registration of this instance.
+    /// Returns whether `name` is or was a registration of this instance. How often a machine
+    /// that was found had been registered nobody knows: it answers to any number.
     pub fn answers_to(&self, name: &RunnerName) -> bool {
-        (1..=self.mints.max(1)).any(|mint| self.runner_name(mint) == *name)
+        let minted = || (1..=self.mints.max(1)).any(|mint| self.runner_name(mint) == *name);
+        if self.adopted { name.is_of(self.machine.as_str()) } else { minted() }
     }
 
     /// Returns whether an offer may be sent to it.
@@ -109,6 +111,15 @@ impl Instance {
     pub fn occupies(&self) -> bool {
         self.state != State::Deleted && self.machine_gone_at.is_none()
     }
+}
+
+/// Tells where the runner of a machine registers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// The forge.
+    pub forge: ForgeId,
+    /// The scope at it.
+    pub scope: Scope,
 }
 
 /// Names where an instance is in its life.
@@ -276,6 +287,8 @@ pub enum Reason {
     Unlisted,
     /// Its runner lost the forge: nobody will ever give it work.
     Offline,
+    /// The forge does not know its runner any more: nobody will ever give it work.
+    Unregistered,
     /// Its JIT config was minted and never handed out.
     OfferEnded,
     /// Something ran here, is over, and nobody can name it.
@@ -297,6 +310,7 @@ impl Reason {
             Self::Orphan => "orphan",
             Self::Unlisted => "unlisted",
             Self::Offline => "offline",
+            Self::Unregistered => "unregistered",
             Self::OfferEnded => "offer_ended",
             Self::Spent => "spent",
             Self::Operator => "operator",

@@ -6,15 +6,16 @@
 //! removed before it ended, the warrant.
 //!
 //! An exit of 0 proves nothing: the agent's own script turns most failures into it. It is
-//! `clean` only together with a job that ran here and that the forge calls over.
+//! `clean` only together with a job that ran here and that the forge calls over, and `removed`
+//! where we had asked the instance to go and nothing but its own process kept it.
 
 mod exit;
 
 use exit::by_exit;
 
 use super::{
-    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStanding, Setup, SetupStory,
-    Verdict, VerdictClass, WarrantKind,
+    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStanding, Reason, Setup,
+    SetupStory, Verdict, VerdictClass, WarrantKind,
 };
 
 /// Says why an instance ended. Total: every finding has a verdict, and missing information
@@ -38,12 +39,24 @@ pub fn judge(findings: &Findings<'_>) -> Verdict {
 /// Returns whether the end of the log is wanted: for every end that is not plainly normal.
 ///
 /// Asked before the verdict is known. Without a warrant somebody else is taking the machine.
-pub fn needs_tail(end: Option<&End>, warrant: Option<WarrantKind>, job: &JobStanding) -> bool {
+/// Who was dismissed and left with 0 obeyed.
+pub fn needs_tail(
+    end: Option<&End>,
+    warrant: Option<WarrantKind>,
+    job: &JobStanding,
+    dismissed: Option<Reason>,
+) -> bool {
     match (end, warrant) {
         (Some(End::NotCreated { .. }), _)
         | (None, Some(WarrantKind::Idle | WarrantKind::Served)) => false,
         (Some(End::Exited(exit)), _) => {
-            !is_plain_zero(exit) || !matches!(job, JobStanding::Over(_))
+            let expected = match job {
+                JobStanding::Over(_) => true,
+                JobStanding::None => dismissed
+                    .is_some_and(|why| !matches!(why, Reason::BootDeadline | Reason::BootFailed)),
+                JobStanding::Running | JobStanding::Unknown => false,
+            };
+            !is_plain_zero(exit) || !expected
         }
         (Some(End::Gone { .. }), _)
         | (
@@ -83,6 +96,24 @@ impl Findings<'_> {
 }
 
 impl Findings<'_> {
+    /// Returns whether it was let go because its runner did not become ready in time.
+    fn is_too_late(&self) -> bool {
+        self.dismissed == Some(Reason::BootDeadline) && !self.was_ready
+    }
+
+    /// Returns the verdict on one that left because it was told to, if it was, without a job.
+    fn obedience(&self) -> Option<Ruling> {
+        let reason = self.dismissed.filter(|_| self.job == JobStanding::None)?;
+        Some(if self.is_too_late() {
+            too_late()
+        } else if self.gave_up() {
+            could_not_be_set_up()
+        } else {
+            let because = format!("asked to go ({reason}), and left when nothing kept it");
+            rule(VerdictClass::Removed, Confidence::High, because)
+        })
+    }
+
     /// Returns whether the machine itself said that its runner could not be started.
     fn gave_up(&self) -> bool {
         match self.setup {
@@ -90,6 +121,16 @@ impl Findings<'_> {
             SetupStory::Untold | SetupStory::Silent => false,
         }
     }
+}
+
+fn too_late() -> Ruling {
+    let because = "its runner was not ready within the boot deadline";
+    rule(VerdictClass::BootFailed, Confidence::Medium, because)
+}
+
+fn could_not_be_set_up() -> Ruling {
+    let because = "its machine said that it could not be set up";
+    rule(VerdictClass::BootFailed, Confidence::High, because)
 }
 
 /// Returns the signal that ended the process; runtimes leave the field empty and add 128.
@@ -163,7 +204,7 @@ fn by_machine(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
     };
     let counts = if of_waiting {
         let ended = matches!(findings.end, Some(End::Exited(_)));
-        ended || findings.warrant == WarrantKind::NeverBegan
+        ended || findings.warrant == WarrantKind::NeverBegan || findings.is_too_late()
     } else {
         // A node that is merely lost is doubt: its machine may work on, so it ends nothing.
         findings.end.is_some() || matches!(class, Evicted | Preempted | Deadline)
@@ -197,11 +238,8 @@ fn by_silence(findings: &Findings<'_>) -> Ruling {
             Confidence::High,
             "its runner never started within the boot deadline",
         ),
-        (None, WarrantKind::Idle) if findings.gave_up() => rule(
-            VerdictClass::BootFailed,
-            Confidence::High,
-            "its machine said that it could not be set up",
-        ),
+        (None, WarrantKind::Idle) if findings.gave_up() => could_not_be_set_up(),
+        (None, WarrantKind::Idle) if findings.is_too_late() => too_late(),
         (None, WarrantKind::Idle) => rule(
             VerdictClass::Removed,
             Confidence::High,

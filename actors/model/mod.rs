@@ -19,8 +19,8 @@ pub use ids::{
     MachineName, PoolId, ProviderId, Revision, RunnerId, RunnerName, Version, WriteId,
 };
 pub use instance::{
-    End, HeldOffer, Instance, JobOver, LastWord, Petition, Reason, Registration, Setup, State,
-    Warrant, WarrantKind, Wish, WishRank,
+    End, HeldOffer, Home, Instance, JobOver, LastWord, Petition, Reason, Registration, Setup,
+    State, Warrant, WarrantKind, Wish, WishRank,
 };
 pub use job::{
     Asked, Closure, Conclusion, Execution, Job, JobFact, JobNotice, JobState, Offer, OfferEnd,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Conclusion, End, LastWord, Remains, WarrantKind};
+use super::{Conclusion, End, LastWord, Reason, Remains, WarrantKind};
 
 /// Holds the answer to "why did it die?".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -305,6 +305,9 @@ pub struct Findings<'a> {
     pub job: JobStanding,
     /// Whether its runner was ever ready.
     pub was_ready: bool,
+    /// Why we asked it to go, where no registration keeps it any more: then it left because we
+    /// told it to.
+    pub dismissed: Option<Reason>,
     /// What it told while it was set up.
     pub setup: SetupStory<'a>,
 }

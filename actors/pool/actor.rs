@@ -1,7 +1,11 @@
 //! The supervisor: gives every row an owner, every dead owner a successor, and paces the rest.
 //!
 //! Letters change what it knows and mark it as due for a plan; one plan a moment later covers
-//! all of them. It runs no timer of its own but the one its last plan asked for.
+//! all of them. It runs no timer of its own but the one its last plan asked for. `actor/` holds what
+//! it does about owners, and how it plans.
+
+mod owners;
+mod planning;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,25 +15,21 @@ use actix::{
     Actor, ActorContext, ActorFutureExt, AsyncContext, Context, ContextFutureSpawner, Handler,
     SpawnHandle, WrapFuture,
 };
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::breaker::Breaker;
-use super::name::fresh_name;
 use super::pace::Pace;
-use super::plan::{Mood, Plan, plan};
-use super::reads::{live_rows, name_for, row_of};
-use super::standing::{Standing, of_adopted, of_new, of_row};
-use super::{Demand, Outcome, Report, ToPool};
+use super::reads::{live_rows, name_for};
+use super::standing::{Standing, of_adopted};
+use super::{Demand, ToPool};
 use crate::base::Base;
 use crate::fleet::ToFleet;
-use crate::instance::{self, Birth, Child, Kit, Links, Permit, Retire, ToInstance};
+use crate::instance::{self, Birth, Child, Kit, Links, Retire, ToInstance};
 use crate::jobs::{Accepts, ToLedger};
 use crate::mail::{Office, Reply};
 use crate::model::{
-    Instance, InstanceId, MachineName, MachineView, PoolRow, PoolSpec, Reason, Refusal, State,
-    Timestamp, WishRank,
+    Home, InstanceId, MachineName, MachineView, PoolRow, PoolSpec, Refusal, Timestamp, WishRank,
 };
-use crate::mutants::{self, Mutant};
 use crate::ports::Controller;
 use crate::registry::{PoolView, Taken};
 use crate::supervise::{Leash, Letter, Obituary, Restarts, inlet};
@@ -46,6 +46,8 @@ pub(crate) struct PoolStart {
     pub(crate) row: PoolRow,
     /// Whether the config no longer names it.
     pub(crate) removed: bool,
+    /// Which supervisor of this pool it is, for its obituary.
+    pub(crate) tenure: u64,
     pub(crate) office: Office<ToPool>,
     pub(crate) fleet: Office<ToFleet>,
     pub(crate) ledger: Office<ToLedger>,
@@ -109,11 +111,12 @@ struct Shown {
 
 impl PoolSupervisor {
     fn new(start: PoolStart, hire: Hire) -> Self {
-        let PoolStart { spec, row, removed, office, fleet, ledger, base, kit, controller } = start;
+        let PoolStart { spec, row, removed, tenure, office, fleet, ledger, base, kit, controller } =
+            start;
         let obituary = {
             let (fleet, pool) = (fleet.clone(), spec.id.clone());
             Obituary::new(move |panicked| {
-                let _ = fleet.tell(ToFleet::PoolDied { pool, panicked });
+                let _ = fleet.tell(ToFleet::PoolDied { pool, tenure, panicked });
             })
         };
         let breaker = Breaker::restored(row.breaker, base.clock.now());
@@ -165,7 +168,7 @@ impl Handler<Letter<ToPool>> for PoolSupervisor {
                 }
             }
             ToPool::Retire { id, ask } => self.pass_on(&id, ask),
-            ToPool::Adopt { view, reply } => self.adopt(view, reply, ctx),
+            ToPool::Adopt { view, home, reply } => self.adopt(view, home, reply, ctx),
             ToPool::Apply(spec) => self.apply(spec, ctx),
             ToPool::Drain(drained) => {
                 self.drained = drained;
@@ -184,134 +187,12 @@ impl Handler<Letter<ToPool>> for PoolSupervisor {
     }
 }
 
-// Owners: one for every row, always.
+// What others want of the pool.
 impl PoolSupervisor {
     fn now(&self) -> Timestamp {
         self.links.base.clock.now()
     }
 
-    fn take_over(mut rows: Vec<Instance>, this: &mut Self, ctx: &mut Context<Self>) {
-        if mutants::is(Mutant::DeletingSkippedAtStart) {
-            rows.retain(|row| row.state != State::Deleting);
-        }
-        this.standing.began_with(&rows);
-        for row in rows {
-            let id = row.id.clone();
-            if this.employ(id.clone(), Birth::Row(Box::new(row))).is_err() {
-                this.reviving.insert(id.clone(), false);
-                this.revive_in(LETTING_GO, id, ctx);
-            }
-        }
-        this.plan_soon(ctx);
-    }
-
-    fn employ(&mut self, id: InstanceId, birth: Birth) -> Result<(), Taken> {
-        let child = (self.hire)(birth, self.links.clone())?;
-        self.children.insert(id, child);
-        Ok(())
-    }
-
-    fn hear(&mut self, report: Report, ctx: &mut Context<Self>) {
-        let (id, revision) = (report.id.clone(), report.revision.clone());
-        let host = report.host.clone();
-        if report.state == State::Deleted && self.standing.get(&id).is_none() {
-            return;
-        }
-        self.pace.note(&report);
-        // An unknown one was born under an earlier supervisor, unseen in its last moments. It
-        // holds a place; its obituary will bring it an owner of ours.
-        let news = self.standing.hear(report);
-        if let (Some(host), Some(news)) = (host, news) {
-            match news {
-                Outcome::Ready => self.pace.hosts.ready(&host),
-                Outcome::Failed => self.pace.hosts.failed(&host, self.now()),
-            }
-        }
-        if revision == self.links.spec.revision {
-            match news {
-                Some(Outcome::Ready) => self.pace.breaker.ready(),
-                Some(Outcome::Failed) => self.pace.breaker.failed(&id, self.now()),
-                None => {}
-            }
-        }
-        self.plan_soon(ctx);
-    }
-
-    fn died(&mut self, id: InstanceId, panicked: bool, ctx: &mut Context<Self>) {
-        if self.links.base.registry.inlet(&id).is_none() {
-            self.bury(id, panicked, ctx);
-            return;
-        }
-        // Either a successor has taken over, or the dead has not let go of its entry yet.
-        ctx.run_later(LETTING_GO, move |this, ctx| {
-            if this.links.base.registry.inlet(&id).is_none() {
-                this.bury(id, panicked, ctx);
-            }
-        });
-    }
-
-    fn bury(&mut self, id: InstanceId, panicked: bool, ctx: &mut Context<Self>) {
-        if let Some(child) = self.children.remove(&id) {
-            child.leash.release();
-        }
-        self.pace.owner_gone(&id);
-        if self.standing.get(&id).is_some_and(|report| report.state == State::Deleted) {
-            self.forget(&id, ctx);
-            return;
-        }
-        if self.reviving.insert(id.clone(), panicked).is_some() {
-            return;
-        }
-        let now = self.now();
-        let deaths = self.deaths.entry(id.clone()).or_default();
-        let mut wait = deaths.note(now);
-        if deaths.hopeless() {
-            wait = HOPELESS;
-            error!(instance.id = %id, "owner of `{id}` dies again and again; next try in {wait:?}");
-        } else if panicked {
-            warn!(instance.id = %id, "owner of `{id}` panicked; a new one takes over in {wait:?}");
-        }
-        self.revive_in(wait, id, ctx);
-    }
-
-    fn revive_in(&mut self, wait: Duration, id: InstanceId, ctx: &mut Context<Self>) {
-        let records = Arc::clone(&self.links.base.records);
-        let read = async move {
-            tokio::time::sleep(wait).await;
-            (row_of(records, id.clone()).await, id)
-        };
-        ctx.spawn(read.into_actor(self).map(Self::revive));
-    }
-
-    fn revive((row, id): (Option<Instance>, InstanceId), this: &mut Self, ctx: &mut Context<Self>) {
-        let Some(row) = row.filter(|row| row.state != State::Deleted) else {
-            this.reviving.remove(&id);
-            this.forget(&id, ctx);
-            return;
-        };
-        let report = of_row(&row);
-        let panicked = this.reviving.get(&id).copied().unwrap_or_default();
-        if this.employ(id.clone(), Birth::Revived(Box::new(row), panicked)).is_err() {
-            this.revive_in(LETTING_GO, id, ctx);
-            return;
-        }
-        this.reviving.remove(&id);
-        this.standing.expect(report);
-        this.plan_soon(ctx);
-    }
-
-    fn forget(&mut self, id: &InstanceId, ctx: &mut Context<Self>) {
-        // An owner that died between its last save and its exit leaves its entry behind.
-        self.links.base.registry.dismiss(id);
-        self.standing.forget(id);
-        self.pace.forget(id, self.now());
-        self.deaths.remove(id);
-        self.plan_soon(ctx);
-    }
-}
-
-// What others want of the pool.
-impl PoolSupervisor {
     fn pass_on(&mut self, id: &InstanceId, ask: Retire) {
         let Some(child) = self.children.get(id) else {
             let known = self.standing.get(id).is_some();
@@ -335,6 +216,7 @@ impl PoolSupervisor {
     fn adopt(
         &mut self,
         view: MachineView,
+        home: Option<Box<Home>>,
         reply: Reply<Result<InstanceId, Refusal>>,
         ctx: &mut Context<Self>,
     ) {
@@ -355,9 +237,21 @@ impl PoolSupervisor {
             name_for(self.links.base.clone(), Arc::clone(&self.links.spec), view.name.clone());
         ctx.spawn(name.into_actor(self).map(move |name, this, ctx| {
             this.adopting.remove(&view.name);
-            let adopted = name.and_then(|id| {
+            let adopted = name.and_then(|(id, origin)| {
                 let machine = view.name.clone();
-                this.employ(id.clone(), Birth::Adopted(id.clone(), Box::new(view)))
+                let spec = &this.links.spec;
+                let ours = view.stamp.pool.as_ref() == Some(&spec.id);
+                let own = || Home { forge: spec.forge.clone(), scope: spec.scope.clone() };
+                // Elsewhere its runner would be looked for in vain, and its work too.
+                let Some(home) = origin.or(home.map(|home| *home)).or_else(|| ours.then(own)) else {
+                    warn!(
+                        machine.name = %machine,
+                        "machine `{machine}` is of no pool we know, and has no record: put its pool \
+                         back into the config, or delete it by hand once it is idle"
+                    );
+                    return Err(Refusal::Unknown);
+                };
+                this.employ(id.clone(), Birth::Adopted(id.clone(), Box::new(view), home))
                     .map_err(|Taken| Refusal::Taken)?;
                 info!(instance.id = %id, machine.name = %machine, "adopting machine `{machine}`");
                 let revision = this.links.spec.revision.clone();
@@ -388,163 +282,6 @@ impl PoolSupervisor {
         }
         self.links.spec = spec;
         self.plan_soon(ctx);
-    }
-}
-
-// Planning.
-impl PoolSupervisor {
-    /// Plans a moment later, once for all letters until then. The moment grows with the pool,
-    /// because a plan looks at everyone.
-    fn plan_soon(&mut self, ctx: &mut Context<Self>) {
-        if !self.due {
-            self.due = true;
-            let moment = 1 + self.standing.reports().len() / 1000;
-            let moment = Duration::from_millis(u64::try_from(moment).unwrap_or(1));
-            ctx.run_later(moment, Self::plan_now);
-        }
-    }
-
-    fn plan_now(&mut self, ctx: &mut Context<Self>) {
-        self.due = false;
-        let now = self.now();
-        self.standing.lapse(now);
-        let mood = Mood {
-            draining: self.draining(),
-            settled: self.standing.is_settled(),
-            healthy: self.pace.breaker.open_since().is_none(),
-            admits: self.permit_the_waiting(now),
-            budget: self.pace.budget(&self.links.spec.policy, now),
-        };
-        let Plan { want, create, mut retire, next_look } =
-            plan(&self.links.spec, self.standing.reports(), self.demand, mood, now);
-        if self.quiet {
-            retire.clear();
-        }
-        for _ in 0..create {
-            self.create(now);
-        }
-        for (id, reason) in retire {
-            self.ask_to_go(&id, reason, want, now);
-        }
-        self.show(want, now);
-        self.look_again_at(next_look, now, ctx);
-    }
-
-    fn draining(&self) -> bool {
-        self.removed || self.drained
-    }
-
-    /// Hands permits to those who wait, the longest waiting first; returns how many starts
-    /// are left for new instances.
-    fn permit_the_waiting(&mut self, now: Timestamp) -> u32 {
-        if self.quiet {
-            return 0; // a process that ends begins nothing
-        }
-        let queue = self.pace.queue(&self.links.spec.policy, self.standing.reports());
-        let mut deletes = queue.free_deletes;
-        for id in queue.deletes {
-            if deletes > 0 && self.permit(&id, Permit::Delete) {
-                deletes -= 1;
-            }
-        }
-        if self.draining() || !self.standing.is_settled() {
-            return 0;
-        }
-        let mut starts = queue.free_starts.min(self.pace.breaker.admits(now));
-        for id in queue.starts {
-            if starts > 0 && self.permit(&id, Permit::Start) {
-                starts -= 1;
-            }
-        }
-        starts
-    }
-
-    fn permit(&mut self, id: &InstanceId, permit: Permit) -> bool {
-        let Some(child) = self.children.get(id) else { return false };
-        let shunned = self.pace.hosts.shunned(self.now());
-        if permit == Permit::Start && !shunned.is_empty() {
-            let hosts = shunned.into_iter().map(|(host, _)| host).collect();
-            let _ = child.inlet.tell(ToInstance::Avoid(hosts));
-        }
-        let told = child.inlet.tell(ToInstance::Permit(permit)).is_ok();
-        if told {
-            self.pace.grant(id, permit);
-        }
-        told
-    }
-
-    fn create(&mut self, now: Timestamp) {
-        let id = fresh_name(&self.links.spec.prefix, self.links.base.chance.word());
-        // A name that exists is left alone: the next plan finds another.
-        if self.links.base.registry.holds(&id)
-            || self.employ(id.clone(), Birth::New(id.clone())).is_err()
-        {
-            return;
-        }
-        self.standing.expect(of_new(id.clone(), self.links.spec.revision.clone(), now));
-        self.permit(&id, Permit::Start);
-    }
-
-    fn ask_to_go(&mut self, id: &InstanceId, reason: Reason, want: u32, now: Timestamp) {
-        let Some(child) = self.children.get(id) else { return };
-        if !self.pace.spend(&self.links.spec.policy, now) {
-            return;
-        }
-        let evidence = format!("pool `{}` wants {want}", self.links.spec.id);
-        let ask =
-            Retire { rank: WishRank::Retire, reason, evidence, by: None, reply: Reply::nobody() };
-        if child.inlet.tell(ToInstance::Retire(ask)).is_ok() {
-            self.standing.ask(id, now);
-        }
-    }
-
-    /// Shows what changed to the board, the ledger and the fleet.
-    fn show(&mut self, want: u32, now: Timestamp) {
-        let (spec, pool) = (&self.links.spec, &self.links.spec.id);
-        let draining = self.draining();
-        let breaker = self.pace.breaker.open_since();
-        let mut view = self.standing.view(spec, self.demand, want, draining, breaker);
-        view.shunned = self.pace.hosts.shunned(now);
-        if self.shown.view.as_ref() != Some(&view) {
-            self.links.base.registry.show_pool(view.clone());
-            self.shown.view = Some(view);
-        }
-        let held = self.pace.breaker.admits(now) == 0;
-        let accepts = self.standing.accepts(spec, draining, held);
-        if self.shown.accepts != Some(accepts) {
-            self.shown.accepts = Some(accepts);
-            let _ = self.links.ledger.tell(ToLedger::Standing { pool: pool.clone(), accepts });
-        }
-        if self.shown.breaker != breaker {
-            self.shown.breaker = breaker;
-            let why = self.pace.breaker.why();
-            let _ = self.fleet.tell(ToFleet::Breaker { pool: pool.clone(), open: breaker, why });
-        }
-        let empty = self.removed && self.standing.is_empty();
-        if empty && !self.shown.empty {
-            let _ = self.fleet.tell(ToFleet::PoolEmpty(pool.clone()));
-        }
-        self.shown.empty = empty;
-    }
-
-    fn look_again_at(
-        &mut self,
-        planned: Option<Timestamp>,
-        now: Timestamp,
-        ctx: &mut Context<Self>,
-    ) {
-        if let Some(alarm) = self.alarm.take() {
-            ctx.cancel_future(alarm);
-        }
-        let paced = self.pace.next_look(&self.links.spec.policy, now);
-        let next = [planned, paced, self.standing.next_lapse()].into_iter().flatten().min();
-        self.alarm = next.map(|at| {
-            let wait = crate::model::elapsed(now, at).max(Duration::from_millis(1));
-            ctx.run_later(wait, |this, ctx| {
-                this.alarm = None;
-                this.plan_soon(ctx);
-            })
-        });
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::instance::{Consent, Permit, Retire};
 use crate::mail::Reply;
 use crate::model::{
-    HostName, InstanceId, MachineView, PoolSpec, Refusal, Registration, Revision, State, Timestamp,
-    WishRank,
+    Home, HostName, InstanceId, MachineView, PoolSpec, Refusal, Registration, Revision, State,
+    Timestamp, WishRank,
 };
 
 /// A letter to a pool.
@@ -34,6 +34,8 @@ pub enum ToPool {
     Adopt {
         /// The machine.
         view: MachineView,
+        /// Where runners of the pool it was made for register now, if that pool is known.
+        home: Option<Box<Home>>,
         /// What became of it.
         reply: Reply<Result<InstanceId, Refusal>>,
     },

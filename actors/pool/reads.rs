@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::name::fresh_name;
 use crate::base::Base;
-use crate::model::{Instance, InstanceId, MachineName, PoolId, PoolSpec, Refusal};
+use crate::model::{Home, Instance, InstanceId, MachineName, PoolId, PoolSpec, Refusal};
 use crate::ports::{Records, StoreError};
 
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -35,13 +35,14 @@ pub(crate) async fn row_of(records: Arc<dyn Records>, id: InstanceId) -> Option<
     }
 }
 
-/// Chooses the name for the owner of a machine without one: the machine's own if it was never
-/// used, else a fresh one. A store that fails is not asked again: the reaper will.
+/// Chooses the name for the owner of a machine without one, and says where the instance it was made
+/// for registered: the machine's own name if it was never used, else a fresh one. A store that
+/// fails is not asked again: the reaper will.
 pub(crate) async fn name_for(
     base: Base,
     spec: Arc<PoolSpec>,
     machine: MachineName,
-) -> Result<InstanceId, Refusal> {
+) -> Result<(InstanceId, Option<Home>), Refusal> {
     match base.records.owner_of(&spec.provider, &machine).await {
         Ok(None) => {}
         Ok(Some(_)) => return Err(Refusal::Taken),
@@ -49,8 +50,11 @@ pub(crate) async fn name_for(
     }
     let own = InstanceId::new(machine.as_str());
     match base.records.instance(&own).await {
-        Ok(None) => Ok(own),
-        Ok(Some(_)) => Ok(fresh_name(&spec.prefix, base.chance.word())),
+        Ok(None) => Ok((own, None)),
+        Ok(Some(origin)) => {
+            let home = Home { forge: origin.forge, scope: origin.scope };
+            Ok((fresh_name(&spec.prefix, base.chance.word()), Some(home)))
+        }
         Err(_) => Err(Refusal::Unsettled),
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::model::{
-    JobId, JobNotice, JobReading, Labels, Observation, Place, RunnerId, RunnerName, RunnerView,
-    Scope, Sighting,
+    JobId, JobNotice, JobReading, Labels, MachineName, Observation, Place, RunnerId, RunnerName,
+    RunnerView, Scope, Sighting,
 };
 
 /// Looks at runners and jobs. Safe to hand to anyone.
@@ -20,10 +20,15 @@ pub trait Roster: Send + Sync {
     /// Reads one runner directly, by id where known, else by name.
     async fn runner(&self, scope: &Scope, who: &RunnerRef) -> Sighting<RunnerView>;
 
+    /// Looks for a registration of a machine of which no record remembers the name: its own, or
+    /// a further mint's (`x`, `x-2`). `Absent` means that there is none at all.
+    async fn runner_of(&self, scope: &Scope, machine: &MachineName) -> Sighting<RunnerView>;
+
     /// Reads one job directly, and the run it belongs to.
     async fn job(&self, job: &JobId, place: &Place, run: u64) -> Sighting<JobReading>;
 
-    /// Finds a job in progress that names this runner; `Absent` means that there is none.
+    /// Finds a job in progress that names this runner, or a further mint of the same machine;
+    /// `Absent` means that there is none.
     async fn work_of(&self, scope: &Scope, who: &RunnerRef) -> Sighting<JobId>;
 
     /// Lists jobs of the scope that are queued or in progress, for notices that never came.

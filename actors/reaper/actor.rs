@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::look::{Machines, Runners, list_machines, list_runners, scopes_in_use};
 use super::rest::{Round, at_rest};
-use super::sweep::{Found, Memory, compare, compare_runners};
+use super::sweep::{Found, FoundRunner, Memory, compare, compare_runners};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::instance::{Retire, ToInstance};
@@ -123,7 +123,9 @@ impl Reaper {
             let source = Source::Forge(forge.clone());
             let errand = async move {
                 for scope in scopes_in_use(&base, &forge).await {
-                    let Some(seen) = list_runners(&base, &forge, &scope, &roster).await else {
+                    let begun = base.clock.now();
+                    let Some(seen) = list_runners(&base, &forge, &scope, &roster, begun).await
+                    else {
                         return;
                     };
                     let _ = inlet.tell(ToReaper::Runners { forge: forge.clone(), seen });
@@ -192,15 +194,13 @@ impl Reaper {
                         "a complete listing of `{provider}` does not name machine `{}`",
                         record.machine
                     );
-                    self.ask(record, evidence);
+                    self.ask(record, Reason::Unlisted, evidence);
                 }
             }
             Found::Listed(record, view) => {
-                if let Some(owner) = self.start.base.registry.inlet(&record.id) {
-                    let _ = owner.tell(ToInstance::Seen(view.clone()));
-                }
+                self.tell_owner(record, ToInstance::Seen(view.clone()));
                 if mutants::is(Mutant::ReaperDeletesDirectly) {
-                    self.ask(record, "its machine looks odd".into());
+                    self.ask(record, Reason::Unlisted, "its machine looks odd".into());
                 }
             }
         }
@@ -217,18 +217,27 @@ impl Reaper {
         }
     }
 
-    fn ask(&self, record: &Instance, evidence: String) {
-        let (rank, by) = if mutants::is(Mutant::ReaperDeletesDirectly) {
-            (WishRank::Force, Some(made_up()))
+    fn ask(&self, record: &Instance, reason: Reason, evidence: String) {
+        if mutants::is(Mutant::ReaperDeletesDirectly) {
+            self.kill(record, evidence);
         } else {
-            (WishRank::Retire, None)
-        };
-        self.reap(record, rank, by, evidence);
+            self.reap(record, WishRank::Retire, reason, None, evidence);
+        }
     }
 
-    fn reap(&self, record: &Instance, rank: WishRank, by: Option<Petition>, evidence: String) {
-        // Only the deliberate mistakes speak in somebody's name.
-        let reason = if by.is_some() { Reason::Operator } else { Reason::Unlisted };
+    /// Speaks in somebody's name, which only the deliberate mistakes do.
+    fn kill(&self, record: &Instance, evidence: String) {
+        self.reap(record, WishRank::Force, Reason::Operator, Some(made_up()), evidence);
+    }
+
+    fn reap(
+        &self,
+        record: &Instance,
+        rank: WishRank,
+        reason: Reason,
+        by: Option<Petition>,
+        evidence: String,
+    ) {
         let reply = Reply::nobody();
         let _ = self.start.fleet.tell(ToFleet::Reap {
             pool: record.pool.clone(),
@@ -268,15 +277,38 @@ impl Reaper {
     }
 
     fn pass_on_runners(&mut self, forge: ForgeId, seen: &Runners) {
-        let news = compare_runners(&seen.listing, &seen.records);
-        for (record, runner) in &news {
-            if let Some(owner) = self.start.base.registry.inlet(&record.id) {
-                let _ = owner.tell(ToInstance::RunnerSeen((*runner).clone()));
+        let news = compare_runners(&seen.listing, &seen.records, seen.begun);
+        let quiet = news.is_empty() && at_rest(&seen.records);
+        for found in news {
+            match found {
+                FoundRunner::Shown(record, runner) => {
+                    self.tell_owner(record, ToInstance::RunnerSeen(runner.clone()));
+                }
+                FoundRunner::Missed(record) => self.tell_owner(record, ToInstance::RunnerMissed),
+                FoundRunner::Offline(record) => {
+                    self.nominate(record, Reason::Offline, "shows its runner offline");
+                }
+                FoundRunner::Unregistered(record) => {
+                    self.nominate(record, Reason::Unregistered, "does not name its runner");
+                }
             }
         }
         let complete = matches!(&seen.listing, Observation::Complete(_));
-        let calm = complete && news.is_empty() && at_rest(&seen.records);
-        self.note(&Source::Forge(forge), calm, seen.records.len());
+        self.note(&Source::Forge(forge), complete && quiet, seen.records.len());
+    }
+
+    /// Asks an idle instance whose runner seems lost to look, within its pool's budget: a forge
+    /// that is wrong about all of them must not empty the pool.
+    fn nominate(&self, record: &Instance, reason: Reason, what: &str) {
+        if self.may_ask(&record.id, reason) {
+            self.ask(record, reason, format!("a complete listing of `{}` {what}", record.scope));
+        }
+    }
+
+    fn tell_owner(&self, record: &Instance, letter: ToInstance) {
+        if let Some(owner) = self.start.base.registry.inlet(&record.id) {
+            let _ = owner.tell(letter);
+        }
     }
 
     /// Commits the mistake of the "orphaned stamped pod" reaper, for the checkers.
@@ -285,7 +317,7 @@ impl Reaper {
         for record in records {
             let started = record.state >= State::Starting && record.state <= State::Busy;
             if started && record.executing.is_none() && is_due(record.since, CLAIM_WITHIN, now) {
-                self.reap(record, WishRank::Force, Some(made_up()), "nobody claims it".into());
+                self.kill(record, "nobody claims it".into());
             }
         }
     }

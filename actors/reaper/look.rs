@@ -8,7 +8,9 @@ use tracing::warn;
 
 use super::sweep::registered_as;
 use crate::base::Base;
-use crate::model::{ForgeId, Instance, MachineView, Observation, ProviderId, RunnerView, Scope};
+use crate::model::{
+    ForgeId, Instance, MachineView, Observation, ProviderId, RunnerView, Scope, Timestamp,
+};
 use crate::ports::{Controller, Inventory, Roster, StoreError};
 
 /// How long a listing may take.
@@ -24,6 +26,8 @@ pub(crate) struct Machines {
 
 /// Holds a scope's listing and that scope's live records, read after it.
 pub(crate) struct Runners {
+    /// When the listing began.
+    pub(crate) begun: Timestamp,
     pub(crate) listing: Observation<Vec<RunnerView>>,
     pub(crate) records: Vec<Instance>,
 }
@@ -58,11 +62,12 @@ pub(crate) async fn list_runners(
     forge: &ForgeId,
     scope: &Scope,
     roster: &Arc<dyn Roster>,
+    begun: Timestamp,
 ) -> Option<Runners> {
     let listing = in_time(roster.runners(scope)).await;
     let mut records = live_instances(base).await?;
     records.retain(|row| row.forge == *forge && row.scope == *scope);
-    Some(Runners { listing, records })
+    Some(Runners { begun, listing, records })
 }
 
 async fn in_time<T>(listing: impl Future<Output = Observation<T>>) -> Observation<T> {

@@ -11,6 +11,9 @@
 //! - an *unlisted* instance has a record whose machine was seen before and that a complete
 //!   listing does not name. Its owner is asked to go, within its pool's budget, and looks
 //!   for itself before anything else;
+//! - a *lost runner* is one that a complete listing shows offline, or does not name, while its
+//!   instance waits for work. The owner is asked within the budget, and reads the runner twice by
+//!   its number before it goes. Where a job is at work, the job is asked about instead;
 //! - a *sighting* that an owner may not know of yet is passed on as a fact.
 //!
 //! It never deletes and cannot: a listing nominates, its finding is not a warrant.

@@ -25,14 +25,19 @@ pub(crate) enum Found<'a> {
     Listed(&'a Instance, &'a MachineView),
 }
 
-/// Remembers machines without a record from one complete listing to the next.
+/// Remembers what one complete listing leaves to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memory(BTreeMap<MachineName, Unowned>);
+pub(crate) struct Memory {
+    /// Machines without a record.
+    unowned: BTreeMap<MachineName, Unowned>,
+    /// Since when listings are empty though machines should exist.
+    empty_since: Option<Timestamp>,
+}
 
 impl Memory {
     /// Returns whether no machine is without a record.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.unowned.is_empty() && self.empty_since.is_none()
     }
 }
 
@@ -51,9 +56,14 @@ pub(crate) fn compare<'a>(
     confirm_after: Duration,
     now: Timestamp,
 ) -> (Vec<Found<'a>>, Memory) {
-    let Some(views) = usable(listing, records) else {
-        return (Vec::new(), memory.clone());
-    };
+    let Observation::Complete(views) = listing else { return (Vec::new(), memory.clone()) };
+    // Taken for a failure that looks like an answer, until a second one says the same.
+    if is_suspiciously_empty(views, records)
+        && memory.empty_since.is_none_or(|since| !is_due(since, confirm_after, now))
+    {
+        let empty_since = memory.empty_since.or(Some(now));
+        return (Vec::new(), Memory { empty_since, ..memory.clone() });
+    }
     let index = Index::of(records);
     let mut found = Vec::new();
     let mut unowned = BTreeMap::new();
@@ -70,7 +80,7 @@ pub(crate) fn compare<'a>(
             found.push(Found::Foreign(view));
             continue;
         }
-        let earlier = memory.0.get(&view.name).filter(|earlier| earlier.uid == view.uid);
+        let earlier = memory.unowned.get(&view.name).filter(|earlier| earlier.uid == view.uid);
         if earlier.is_some_and(|earlier| is_due(earlier.since, confirm_after, now)) {
             found.push(Found::Orphan(view));
         }
@@ -84,24 +94,69 @@ pub(crate) fn compare<'a>(
             Some(_) | None => {}
         }
     }
-    (found, Memory(unowned))
+    let empty_since = memory.empty_since.filter(|_| is_suspiciously_empty(views, records));
+    (found, Memory { unowned, empty_since })
 }
 
-/// Returns the runners whose owners should hear how the forge sees them.
+/// Tells what a listing of runners says of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FoundRunner<'a> {
+    /// Its owner should hear how the forge sees its runner.
+    Shown(&'a Instance, &'a RunnerView),
+    /// It waits for work, and its runner is not connected.
+    Offline(&'a Instance),
+    /// It waits for work, and the forge does not list its runner.
+    Unregistered(&'a Instance),
+    /// It works, and the forge does not list its runner.
+    Missed(&'a Instance),
+}
+
+/// Compares one scope's listing of runners with the live records of that scope.
 pub(crate) fn compare_runners<'a>(
     listing: &'a Observation<Vec<RunnerView>>,
     records: &'a [Instance],
-) -> Vec<(&'a Instance, &'a RunnerView)> {
+    now: Timestamp,
+) -> Vec<FoundRunner<'a>> {
     let Observation::Complete(runners) = listing else { return Vec::new() };
     let by_name: BTreeMap<&RunnerName, &RunnerView> =
         runners.iter().map(|runner| (&runner.name, runner)).collect();
-    records
-        .iter()
-        .filter_map(|record| {
-            let runner = *by_name.get(registered_as(record)?)?;
-            tells_something(record, runner).then_some((record, runner))
-        })
-        .collect()
+    let shown = |record: &Instance, name: &RunnerName| {
+        let exactly = by_name.get(name).copied();
+        let numbered = || runners.iter().find(|runner| record.answers_to(&runner.name));
+        exactly.or_else(|| record.adopted.then(numbered).flatten())
+    };
+    let found = records.iter().filter_map(|record| match shown(record, registered_as(record)?) {
+        Some(runner) if !runner.online && record.state == State::Idle => {
+            Some(FoundRunner::Offline(record))
+        }
+        Some(runner) if tells_something(record, runner) => Some(FoundRunner::Shown(record, runner)),
+        Some(_) => None,
+        None => missing(record, now),
+    });
+    found.collect()
+}
+
+/// Returns what it means that a listing, begun at `now`, does not name an instance's runner. A
+/// paged list may miss anybody, and a young registration for a while: its owner asks by number.
+fn missing(record: &Instance, now: Timestamp) -> Option<FoundRunner<'_>> {
+    let known = matches!(record.registration, Registration::Known { .. });
+    let since = record.ready_at.or(record.seen_at);
+    if !known || since.is_none_or(|since| since >= now) {
+        return None;
+    }
+    match record.state {
+        State::Idle => Some(FoundRunner::Unregistered(record)),
+        State::Busy => Some(FoundRunner::Missed(record)),
+        State::PendingCreate
+        | State::Creating
+        | State::Starting
+        | State::Reserved
+        | State::Retiring
+        | State::Ended
+        | State::PendingDelete
+        | State::Deleting
+        | State::Deleted => None,
+    }
 }
 
 /// Returns the name under which a runner of this instance may be registered.
@@ -112,19 +167,10 @@ pub(crate) fn registered_as(record: &Instance) -> Option<&RunnerName> {
     }
 }
 
-/// Returns the machines of a listing that says something. An empty one while machines
-/// should exist is taken for a failure that looks like an answer.
-fn usable<'a>(
-    listing: &'a Observation<Vec<MachineView>>,
-    records: &[Instance],
-) -> Option<&'a [MachineView]> {
-    match listing {
-        Observation::Complete(views) => {
-            let expected = records.iter().any(|row| row.seen_at.is_some() && row.occupies());
-            (!views.is_empty() || !expected).then_some(views)
-        }
-        Observation::Unusable(_) => None,
-    }
+/// Returns whether a listing is empty while machines should exist.
+fn is_suspiciously_empty(views: &[MachineView], records: &[Instance]) -> bool {
+    let expected = || records.iter().any(|row| row.seen_at.is_some() && row.occupies());
+    views.is_empty() && expected()
 }
 
 /// Finds the owner of a machine by its name and by the provider's id.

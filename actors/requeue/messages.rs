@@ -6,7 +6,7 @@ use crate::model::JobId;
 /// A letter to the requeue actor.
 #[derive(Debug)]
 pub enum ToRequeue {
-    /// The instance this job was promised to, or ran on, ended: ask at once.
+    /// The instance this job was promised to, or ran on, ended or lost the forge: ask at once.
     Ask(JobId),
     /// Time to look for jobs nobody serves.
     Tick,

@@ -2,9 +2,10 @@
 //!
 //! *Unserved* is a job whose offer was delivered and not followed by an execution, one that
 //! was promised to or ran on an instance that ended, one that has run for long without
-//! news, or one that waits for more than an hour (`unserved`). Age decides only what is
-//! *asked*; what is *done* is decided by the ledger from the forge's answer, which is bound
-//! to the attempt that stood when the question was asked. The actor writes nothing.
+//! news, one that waits for more than an hour, or one whose pool was taken away
+//! (`unserved`). Age decides only what is *asked*; what is *done* is decided by the ledger
+//! from the forge's answer, which is bound to the attempt that stood when the question was
+//! asked. The actor writes nothing.
 
 mod actor;
 mod messages;

@@ -108,11 +108,21 @@ fn a_long_queued_job_is_asked_about_every_hour_and_a_doubted_one_at_once() {
 }
 
 #[test]
-fn jobs_without_a_pool_or_an_open_end_are_never_asked_about() {
-    let unserved = Job { pool: None, ..queued() };
+fn jobs_that_are_closed_or_held_back_are_not_asked_about() {
     let closed = Job { closed: Some(crate::model::Closure::Stale), ..queued() };
     let held = Job { fact: JobFact::Waiting, ..queued() };
-    assert_eq!(asked(&[unserved, closed, held], &[], at(2 * HOUR)), []);
+    assert_eq!(asked(&[closed, held], &[], at(2 * HOUR)), []);
+}
+
+#[test]
+fn a_job_whose_pool_was_taken_away_is_asked_about_at_once_and_then_every_hour() {
+    let mut job = Job { pool: None, ..queued() };
+    assert_eq!(asked(std::slice::from_ref(&job), &[], at(MINUTE)), [(1, Why::Waiting)]);
+    job.asked.last_at = Some(at(MINUTE));
+    assert_eq!(asked(std::slice::from_ref(&job), &[], at(HOUR)), []);
+    assert_eq!(asked(&[job], &[], at(HOUR + MINUTE)), [(1, Why::Waiting)]);
+    let runs = Job { pool: None, execution: None, fact: RUNS, ..running() };
+    assert_eq!(asked(&[runs], &[], at(5 * MINUTE)), [(1, Why::Running)]);
 }
 
 /// A forge that keeps what it is asked and answers after a second.
@@ -130,6 +140,10 @@ impl Roster for Oracle {
     }
 
     async fn runner(&self, _: &Scope, _: &RunnerRef) -> Sighting<RunnerView> {
+        Sighting::Unknown(String::new())
+    }
+
+    async fn runner_of(&self, _: &Scope, _: &crate::model::MachineName) -> Sighting<RunnerView> {
         Sighting::Unknown(String::new())
     }
 

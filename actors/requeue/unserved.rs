@@ -36,21 +36,23 @@ pub struct Question {
 /// Tells why a job is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// Its instance ended, or is nowhere.
+    /// Its instance ended, is nowhere, or lost the forge.
     InstanceEnded,
     /// It was delivered, and the forge has not said that it runs.
     Unproven,
     /// It has run for long without news.
     Running,
-    /// It has waited for long.
+    /// It has waited for long, or its pool was taken away.
     Waiting,
 }
 
 /// Makes the question about a job, if it is one to ask about at all.
+///
+/// A job that no pool ever served has no row, so it never comes here. One that has a row was
+/// ours once: it was routed to a pool, or ran on a runner of ours. Taking its pool away does
+/// not take the question away: nobody else would ever ask what became of it.
 pub(crate) fn question(job: &Job, why: Why) -> Option<Question> {
-    // A job no pool serves is nobody's business.
-    let concerns_us = job.is_live() && job.pool.is_some();
-    concerns_us.then(|| Question {
+    job.is_live().then(|| Question {
         job: job.id.clone(),
         place: job.place.clone(),
         run: job.run,
@@ -107,6 +109,8 @@ fn why(
         JobFact::InProgress => {
             return (doubted || is_growing(job, job.heard_at, now)).then_some(Why::Running);
         }
+        // Polls ask only where there are pools: what befell it before its pool went is asked at once.
+        JobFact::Queued if job.pool.is_none() => (Duration::ZERO, HOUR, Why::Waiting),
         JobFact::Queued => (HOUR, HOUR, Why::Waiting),
         // A deployment rule may hold a job for weeks.
         JobFact::Waiting => (DAY, DAY, Why::Waiting),

@@ -105,6 +105,8 @@ pub struct ForgeFaults {
     pub startup_failure: Rate,
     /// An assignment is not picked up and lapses after 60 s.
     pub missed_assignment: Rate,
+    /// A job whose runner went away under it is given back to the queue instead of called lost.
+    pub given_back: Rate,
     /// Points a minute that all calls may cost; zero is no limit.
     pub points: u32,
     /// A call is slow.
@@ -208,6 +210,8 @@ pub struct StoreFaults {
     pub crash_effect: Rate,
     /// The writing actor panics.
     pub panics: Rate,
+    /// The record of a living instance is lost with a crash, as by a backup that is restored.
+    pub record_lost: Rate,
 }
 
 /// Holds what people do.
@@ -223,6 +227,10 @@ pub struct PeopleFaults {
     pub drains: Rate,
     /// The config changes a pool's machines.
     pub rolls: Rate,
+    /// The config loses a pool for a while.
+    pub removes_pool: Rate,
+    /// An administrator removes the registration of a free runner at the forge.
+    pub unregisters: Rate,
     /// The daemon is restarted in an orderly way.
     pub restarts: Rate,
 }
@@ -260,6 +268,11 @@ impl Faults {
     /// Ends all lies and crashes: what is broken stays broken, nothing new breaks.
     pub fn calm(&mut self) {
         *self = Self::none();
+    }
+
+    /// Returns whether nothing new breaks.
+    pub fn is_calm(&self) -> bool {
+        *self == Self::none()
     }
 }
 
@@ -299,6 +312,7 @@ impl ForgeFaults {
             job_false_404: up_to(dice, 1500),
             startup_failure: up_to(dice, 200),
             missed_assignment: up_to(dice, 1000),
+            given_back: up_to(dice, 5000),
             points: 0,
             slow: 0,
         };
@@ -371,6 +385,7 @@ impl StoreFaults {
             crash_reading: up_to(dice, 60),
             crash_effect: up_to(dice, 60),
             panics: up_to(dice, 60),
+            record_lost: up_to(dice, 5000),
         }
     }
 }
@@ -383,6 +398,8 @@ impl PeopleFaults {
             forces: up_to(dice, 150),
             drains: up_to(dice, 100),
             rolls: up_to(dice, 100),
+            removes_pool: up_to(dice, 150),
+            unregisters: up_to(dice, 500),
             restarts: up_to(dice, 100),
         }
     }

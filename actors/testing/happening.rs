@@ -25,6 +25,8 @@ pub(super) enum Happening {
     CancelJob(u64),
     /// The forge gives up on a job whose machine died.
     JobLost(u64),
+    /// The forge gives a job whose machine died back to its queue.
+    GiveBack(u64),
     /// A registration that was not connected for a day is forgotten.
     Fade(RunnerId),
 
@@ -76,6 +78,10 @@ pub(super) enum Deed {
     Drain { pool: usize, drained: bool },
     /// Changes a pool's machines.
     Roll(usize),
+    /// Takes a pool out of the config.
+    Remove(usize),
+    /// Puts a pool back into the config.
+    Restore(usize),
     /// Stops the daemon in an orderly way and starts it again.
     Restart,
     /// Ends the daemon that was asked to stop.

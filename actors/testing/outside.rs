@@ -23,7 +23,7 @@ use super::script::Script;
 use super::store::Shelf;
 use super::trace::Trace;
 use super::world::Workload;
-use crate::model::{ForgeId, InstanceId, PoolSpec, Timestamp};
+use crate::model::{ForgeId, InstanceId, PoolId, PoolSpec, Timestamp};
 
 /// The truth behind its lock.
 pub struct Shared(Mutex<Outside>);
@@ -52,6 +52,8 @@ pub struct Outside {
     pub script: Script,
     /// The pools, as far as jobs are drawn for them.
     pub pools: Vec<Arc<PoolSpec>>,
+    /// Those of them that the config does not name for a while.
+    pub removed_pools: BTreeSet<PoolId>,
     /// The jobs that are still to come.
     pub workload: Workload,
     /// The instances that a person really wanted gone by force.
@@ -81,6 +83,7 @@ impl Outside {
             hosts: 4,
             script: Script::default(),
             pools: Vec::new(),
+            removed_pools: BTreeSet::new(),
             workload: Workload::none(),
             forced: BTreeSet::new(),
             dice: Dice::new(seed, 1),

@@ -1,17 +1,32 @@
 //! The command line: one file a command.
+//!
+//! Commands that ask a running daemon (`status`, `explain`, `pool drain`, `top`, …) do so through
+//! `remote`; the others work on files, stores and the simulation.
 
 mod check;
+mod deaths;
+mod deeds;
 mod demo;
 mod demo_runner;
+mod events;
+mod explain;
 mod hook;
 mod import;
+mod instances;
+mod jobs;
 mod keeper;
 mod live;
+mod manual;
 mod openapi;
 mod plan;
+mod pools;
+mod remote;
 mod run;
 mod sim;
+mod status;
 mod store;
+mod timeline;
+mod top;
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -35,6 +50,30 @@ enum Command {
     Check(check::Check),
     /// Shows what a reload would do: pools added, removed and changed, and which of them roll.
     Plan(plan::Plan),
+    /// Shows the fleet at a glance: what needs attention, the pools, the budget.
+    Status(status::Status),
+    /// Lists the pools.
+    Pools(pools::Pools),
+    /// Lists the instances.
+    Instances(instances::Instances),
+    /// Lists the jobs that are not over, and why they wait.
+    Jobs(jobs::Jobs),
+    /// Lists ends and their causes.
+    Deaths(deaths::Deaths),
+    /// Tells events; `--follow` as they happen.
+    Events(events::Events),
+    /// Explains why an instance, a job or a pool is as it is.
+    Explain(explain::Explain),
+    /// Shows all that happened to an instance, and how it ended.
+    Timeline(timeline::Timeline),
+    /// Drains a pool, or resumes it.
+    Pool(deeds::Pool),
+    /// Asks an instance to go, or strikes it off.
+    Instance(deeds::Instance),
+    /// Takes machines over that carry our stamp and another daemon's name.
+    Adopt(deeds::Adopt),
+    /// Shows the fleet live in the terminal.
+    Top(top::Top),
     /// Looks after the webhooks at the forges: install, status.
     Hook(hook::Hook),
     /// Takes over from others: `import garm` writes a GARM installation as configuration.
@@ -45,6 +84,10 @@ enum Command {
     Sim(sim::Sim),
     /// Looks after the store: backup, restore, vacuum, stats.
     Store(store::Store),
+    /// Prints the completions of a shell.
+    Completions(manual::Completions),
+    /// Prints the manual page, or writes one for each command.
+    Man(manual::Manual),
     /// Prints the description of the HTTP API (OpenAPI 3.1).
     Openapi(openapi::Openapi),
     /// Keeps one local runner; started by the daemon.
@@ -63,6 +106,20 @@ impl Cli {
             Command::Run(run) => run.run(),
             Command::Check(check) => check.run(),
             Command::Plan(plan) => plan.run(),
+            Command::Status(status) => status.run(),
+            Command::Pools(pools) => pools.run(),
+            Command::Instances(instances) => instances.run(),
+            Command::Jobs(jobs) => jobs.run(),
+            Command::Deaths(deaths) => deaths.run(),
+            Command::Events(events) => events.run(),
+            Command::Explain(explain) => explain.run(),
+            Command::Timeline(timeline) => timeline.run(),
+            Command::Pool(pool) => pool.run(),
+            Command::Instance(instance) => instance.run(),
+            Command::Adopt(adopt) => adopt.run(),
+            Command::Top(top) => top.run(),
+            Command::Completions(completions) => completions.run(),
+            Command::Man(manual) => manual.run(),
             Command::Hook(hook) => hook.run(),
             Command::Import(import) => import.run(),
             Command::Demo(demo) => demo.run(),

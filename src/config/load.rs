@@ -54,6 +54,17 @@ pub fn inherited(names: &[&str]) -> BTreeMap<String, String> {
     names.iter().filter_map(set).collect()
 }
 
+/// Returns the token with which commands ask a daemon, if the environment holds one.
+pub fn operator_token() -> Option<String> {
+    std::env::var("OSTLER_TOKEN").ok().filter(|token| !token.trim().is_empty())
+}
+
+/// Returns whether colours are welcome on a terminal: `NO_COLOR` and a dumb terminal say no.
+pub fn colours_welcome() -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    set("NO_COLOR").is_none() && set("TERM").is_none_or(|terminal| terminal != "dumb")
+}
+
 /// Returns the variables whose names begin with one of these; the only ones a provider may see.
 pub fn inherited_from(beginnings: &[&str]) -> BTreeMap<String, String> {
     let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {

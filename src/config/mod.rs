@@ -62,7 +62,8 @@ pub use daemon::Daemon;
 pub use forges::ForgeSettings;
 pub use http::{Http, Role, Tls, Token};
 pub use load::{
-    Loaded, Outside, ServiceManager, inherited, inherited_from, load, load_draft, service_manager,
+    Loaded, Outside, ServiceManager, colours_welcome, inherited, inherited_from, load, load_draft,
+    operator_token, service_manager,
 };
 pub use notify::Notify;
 pub use plan::{Change, Tie, plan, refusals};

@@ -60,7 +60,7 @@ pub async fn show(count: u32, ending: Ending) -> Result<bool, DemoError> {
     let daemon = Daemon::open(loaded, Service::default()).await?;
     let mut demo = Demo::begin(stage, daemon);
     demo.progress.say(&format!(
-        "The daemon listens on http://{}; its folder is {}",
+        "Look at it on http://{}/ ; the folder of the daemon is {}",
         demo.address,
         demo.stage.folder().display()
     ));

@@ -8,6 +8,7 @@ use ostler_actors::model::Scope;
 use tempfile::TempDir;
 
 use super::github::{Options, SimGitHub, SimHookOwner};
+use super::surroundings::Surroundings;
 use crate::config::{Loaded, Outside, Problems, load};
 
 /// How long a job lives without a word from its runner; ten minutes at the real GitHub.
@@ -76,33 +77,11 @@ impl Stage {
     /// assigned a minute before its first process runs. The simulated one assigns in the very
     /// answer that starts the job, so a few seconds prove as much.
     fn config(&self) -> String {
-        let folder = self.folder.path().display();
-        let api_url = self.github.api_url();
-        let host = self.github.url().trim_start_matches("http://");
-        format!(
-            r#"
-[daemon]
-name = "demo"
-state_dir = "{folder}/state"
-
-[store]
-url = "sqlite://{folder}/state/ostler.db"
-
-[http]
-listen = "127.0.0.1:0"
-
-[forge.github]
-kind = "github"
-api_url = "{api_url}"
-token = {{ file = "token" }}
-webhook_secret = {{ file = "hook.secret" }}
-jit_per_minute = 0
-
-[provider.local]
-kind = "process"
-command = ["/proc/self/exe", "demo-runner", "--github", "{host}", "--jit", "{{jit_file}}"]
-work_dir = "{folder}/machines"
-limits = {{ memory = "256MiB" }}
+        let folder = self.folder.path();
+        let store = format!("sqlite://{}/state/ostler.db", folder.display());
+        let around = Surroundings { name: "demo", folder, store: &store, store_more: "" };
+        let pools = r#"
+limits = { memory = "256MiB" }
 
 [reaper]
 tick = "5s"
@@ -137,7 +116,7 @@ max = 3
 name = "gpu"
 labels = ["self-hosted", "gpu"]
 max = 1
-"#
-        )
+"#;
+        around.config(&self.github) + pools.trim_start()
     }
 }

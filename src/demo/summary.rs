@@ -27,6 +27,7 @@ pub(super) async fn print(
     table(&deaths, &jobs, out)?;
     advice(&deaths, out)?;
     webhooks(&github.attempts(hook), &jobs, out)?;
+    shuffled(&jobs, out)?;
     figures(&deaths, &jobs, github.calls().len(), took, out)
 }
 
@@ -104,6 +105,28 @@ fn webhooks(attempts: &[Attempt], jobs: &[SimJob], out: &mut impl Write) -> io::
         write!(out, "; `{}` {fate}", job.wish.name)?;
     }
     writeln!(out)
+}
+
+/// Prints how many jobs ran on another runner than the one registered in their turn: GitHub gives a
+/// job to whoever listens.
+fn shuffled(jobs: &[SimJob], out: &mut impl Write) -> io::Result<()> {
+    let mut by_labels: BTreeMap<Vec<&str>, Vec<u64>> = BTreeMap::new();
+    for job in jobs {
+        let Some((runner, _)) = &job.runner else { continue };
+        by_labels.entry(job.wish.labels.iter().collect()).or_default().push(*runner);
+    }
+    let out_of_turn = |runners: &Vec<u64>| {
+        let mut in_turn = runners.clone();
+        in_turn.sort_unstable();
+        runners.iter().zip(in_turn).filter(|(ran, due)| **ran != *due).count()
+    };
+    let others: usize = by_labels.values().map(out_of_turn).sum();
+    writeln!(
+        out,
+        "shuffled by GitHub: {others} of {} jobs ran on another runner than the one registered in their turn \
+         (these runners are bound early, so nobody had been promised to them)",
+        jobs.len()
+    )
 }
 
 fn figures(

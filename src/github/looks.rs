@@ -63,7 +63,9 @@ impl Looks {
     pub(super) fn clears(&self, place: &Place, name: &RunnerName, from: Instant) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let look = known.looks.get(&key(place));
-        look.is_some_and(|look| look.begun >= from && !look.at_work.contains(name))
+        // A further mint of the same machine is the same runner.
+        let works = |look: &Look| look.at_work.iter().any(|it| it.is_of(name.as_str()));
+        look.is_some_and(|look| look.begun >= from && !works(look))
     }
 }
 

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use ostler_actors::model::{
-    JobFact, JobId, JobNotice, JobReading, Observation, Place, RunnerView, Scope, Sighting,
+    JobFact, JobId, JobNotice, JobReading, MachineName, Observation, Place, RunnerName, RunnerView,
+    Scope, Sighting,
 };
 use ostler_actors::ports::{Roster, RunnerRef};
 use tracing::info;
@@ -47,6 +48,11 @@ impl Roster for GitHub {
         sighting(seen.map(|runner| runner.map(wire::Runner::view)))
     }
 
+    async fn runner_of(&self, scope: &Scope, machine: &MachineName) -> Sighting<RunnerView> {
+        let seen = self.find_runner_of(scope, machine).await;
+        sighting(seen.map(|runner| runner.map(wire::Runner::view)))
+    }
+
     async fn job(&self, job: &JobId, place: &Place, run: u64) -> Sighting<JobReading> {
         sighting(self.read_job(job, place, run).await)
     }
@@ -84,6 +90,26 @@ impl GitHub {
         };
         let runners = self.hub.list::<wire::Runner>(list).await?;
         Ok(runners.into_iter().find(|runner| runner.name.eq_ignore_ascii_case(who.name.as_str())))
+    }
+
+    /// Searches the whole list, because only names that are known can be asked for. It is read
+    /// afresh: absence may be decided by it.
+    async fn find_runner_of(
+        &self,
+        scope: &Scope,
+        machine: &MachineName,
+    ) -> Result<Option<wire::Runner>, Failure> {
+        let list = List {
+            scope,
+            lane: Lane::Check,
+            route: route::runners(scope),
+            field: "runners",
+            etags: None,
+        };
+        let runners = self.hub.list::<wire::Runner>(list).await?;
+        Ok(runners
+            .into_iter()
+            .find(|runner| RunnerName::new(runner.name.as_str()).is_of(machine.as_str())))
     }
 
     async fn read_job(

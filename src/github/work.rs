@@ -175,7 +175,8 @@ impl GitHub {
         let begun = Instant::now();
         let jobs = self.jobs_of_runs(place, Lane::Check, &AT_WORK).await?;
         self.looks.note(place, begun, jobs.iter().filter_map(worker).collect());
-        let job = jobs.iter().find(|job| worker(job).as_ref() == Some(name));
+        let names = |job: &&wire::Job| worker(job).is_some_and(|it| it.is_of(name.as_str()));
+        let job = jobs.iter().find(names);
         Ok(job.map(|job| JobId { forge: self.forge.clone(), number: job.id }))
     }
 

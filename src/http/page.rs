@@ -9,7 +9,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::problem::{not_found, wrong_method};
+use super::problem::wrong_method;
 
 /// One file of the page.
 struct File {
@@ -19,7 +19,6 @@ struct File {
 }
 
 /// Takes a file of the folder into the binary.
-#[expect(unused_macros, reason = "the first file of the page brings its first use")]
 macro_rules! file {
     ($name:literal) => {
         File { name: $name, kind: kind($name), text: include_bytes!(concat!("page/", $name)) }
@@ -27,12 +26,30 @@ macro_rules! file {
 }
 
 /// The files; `index.html` is the page itself.
-const FILES: &[File] = &[];
+const FILES: &[File] = &[
+    file!("index.html"),
+    file!("page.css"),
+    file!("icon.svg"),
+    file!("page.js"),
+    file!("api.js"),
+    file!("dom.js"),
+    file!("format.js"),
+    file!("dialogs.js"),
+    file!("fleet.js"),
+    file!("pool.js"),
+    file!("instances.js"),
+    file!("instance.js"),
+    file!("timeline.js"),
+    file!("sparkline.js"),
+    file!("jobs.js"),
+    file!("deaths.js"),
+];
 
 /// Mounts the page.
 pub(super) fn routes(app: &mut web::ServiceConfig) {
     for file in FILES {
-        let path = if file.name == "index.html" { "/".into() } else { format!("/{}", file.name) };
+        let path =
+            if file.name == "index.html" { "/".into() } else { format!("/page/{}", file.name) };
         let tag = tag_of(file.text);
         let serve = move |request: HttpRequest| {
             let answer = serve(file, &tag, &request);
@@ -45,9 +62,6 @@ pub(super) fn routes(app: &mut web::ServiceConfig) {
                 .route(web::head().to(serve))
                 .default_service(web::to(others)),
         );
-    }
-    if FILES.is_empty() {
-        app.route("/", web::get().to(not_found));
     }
 }
 
@@ -63,7 +77,6 @@ fn serve(file: &File, tag: &str, request: &HttpRequest) -> HttpResponse {
 }
 
 /// Returns the media type of a file.
-#[expect(dead_code, reason = "the first file of the page brings its first use")]
 const fn kind(name: &str) -> &'static str {
     match name.as_bytes() {
         [.., b'.', b'h', b't', b'm', b'l'] => "text/html; charset=utf-8",

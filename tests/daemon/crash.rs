@@ -2,7 +2,8 @@
 //! nothing, whatever its jobs do meanwhile.
 //!
 //! `OSTLER_KILLS=200` asks for that many kills instead of ten, `OSTLER_RUNNERS=50` for a larger
-//! pool, `OSTLER_SEED=7` for the same moments again.
+//! pool, `OSTLER_SEED=7` for the same moments again. In a larger pool jobs are longer, so that most
+//! of its runners really live when the daemon is killed; how many did is counted, and must be many.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use ostler_actors::model::{HolderId, State, What};
 use ostler_actors::ports::Records as _;
 use tokio::time::Instant;
 
-use crate::support::daemon::{Daemon, Stage, pool};
+use crate::support::daemon::{CROWD, Daemon, Stage, pool, until};
 use crate::support::postgres::Postgres;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,6 +37,8 @@ struct Churn {
     dice: Dice,
     /// Kills of a daemon that led.
     led: u32,
+    /// How many runners lived at each kill.
+    alive: Vec<usize>,
 }
 
 impl Churn {
@@ -43,11 +46,12 @@ impl Churn {
         let seed = asked("OSTLER_SEED").unwrap_or_else(|| uuid::Uuid::new_v4().as_u64_pair().0);
         println!("the moments of this run come again with OSTLER_SEED={seed}");
         let kills = asked("OSTLER_KILLS").and_then(|it| it.try_into().ok()).unwrap_or(10);
-        Self { stage, kills, jobs: 0, dice: Dice(seed), led: 0 }
+        Self { stage, kills, jobs: 0, dice: Dice(seed), led: 0, alive: Vec::new() }
     }
 
     async fn kill_and_restart(mut self) {
         let began = Instant::now();
+        self.fill().await;
         for _ in 0..self.kills {
             self.queue_some();
             self.live_for_a_while().await;
@@ -57,6 +61,7 @@ impl Churn {
         let served = began.elapsed();
         self.stage.drain(&mut daemon).await;
         self.check(daemon).await;
+        self.check_crowd();
         println!(
             "{} kills ({} while leading) in {churned:.0?}, {} jobs over after {served:.0?}, everyone gone after {:.0?}",
             self.kills,
@@ -66,13 +71,51 @@ impl Churn {
         );
     }
 
+    /// Lets a larger pool fill up before the first kill.
+    async fn fill(&mut self) {
+        if runners() < CROWD {
+            return;
+        }
+        self.queue_some();
+        let daemon = self.stage.lead().await;
+        let most = usize::try_from(runners()).unwrap_or(usize::MAX);
+        until("the pool is all but full", Duration::from_mins(4), async || {
+            self.queue_some();
+            self.stage.living_runners() * 10 >= most * 9
+        })
+        .await;
+        daemon.kill();
+    }
+
+    /// Says how many runners lived at the kills; in a larger pool that must have been most of it.
+    fn check_crowd(&self) {
+        let mut alive = self.alive.clone();
+        alive.sort_unstable();
+        let at = |percent: usize| alive.get(alive.len() * percent / 100).copied().unwrap_or(0);
+        println!(
+            "runners alive at the kills: least {}, lower tenth {}, half {}, most {}",
+            at(0),
+            at(10),
+            at(50),
+            alive.last().copied().unwrap_or(0)
+        );
+        let most = usize::try_from(runners()).unwrap_or(usize::MAX);
+        assert!(
+            runners() < CROWD || at(50) * 10 >= most * 8,
+            "too few lived at the kills: {alive:?}"
+        );
+    }
+
     /// Lets jobs come: never so many that the end has to wait for them.
     fn queue_some(&mut self) {
         let open = self.stage.github.jobs().iter().filter(|job| !is_over(job)).count();
         let room = usize::try_from(runners()).unwrap_or(usize::MAX) * 2;
-        for _ in open..room.min(open + 1 + self.dice.below(runners())) {
+        let some = 1 + self.dice.below(runners());
+        let many = if runners() < CROWD { open + some } else { room };
+        for _ in open..room.min(many) {
             self.jobs += 1;
-            self.stage.queue(deed(self.jobs), 100 + self.dice.below(1500) as u64);
+            let longest = if runners() < CROWD { 1_500 } else { 40_000 };
+            self.stage.queue(deed(self.jobs), 100 + self.dice.below(longest) as u64);
         }
     }
 
@@ -89,6 +132,7 @@ impl Churn {
         }
         let machines = self.stage.machines();
         assert!(machines.len() <= runners() as usize, "more machines than allowed: {machines:?}");
+        self.alive.push(self.stage.living_runners());
         daemon.kill();
     }
 

@@ -1,6 +1,7 @@
 //! The whole program: its files, its commands, its servers.
 
 mod api;
+mod cli;
 mod config_files;
 mod crash;
 mod demo;

@@ -27,9 +27,13 @@ fn load() -> u32 {
 pub(crate) fn killed_every_five_seconds(row: &mut Row) {
     on_runtime(async {
         let (runners, minutes) = (asked("RUNNERS", 200), asked("MINUTES", 10));
-        row.load = format!("{runners} runners, jobs of 5–45 s");
         let mut herd = Herd::new(None, runners);
-        herd.length = (5_000, 40_000);
+        herd.length = (20_000, 160_000);
+        // Full before the first kill: a daemon that lives for five seconds makes few machines.
+        let first = herd.stage.lead().await;
+        herd.feed();
+        herd.until_at_work(runners).await;
+        first.kill();
         let until = Instant::now() + Duration::from_mins(u64::from(minutes));
         let (mut kills, mut led, mut most) = (0, 0, 0);
         while Instant::now() < until {
@@ -49,7 +53,7 @@ pub(crate) fn killed_every_five_seconds(row: &mut Row) {
             kills += 1;
             most = most.max(herd.stage.machines().len());
             row.injected = format!("kill -9 × {kills} ({led} while leading)");
-            row.load = format!("{runners} runners wanted, up to {most} machines, jobs of 5–45 s");
+            row.load = format!("{runners} runners wanted, up to {most} machines, jobs of 20–180 s");
         }
         let daemon = herd.stage.lead().await;
         herd.end(daemon, row).await;

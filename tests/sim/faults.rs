@@ -11,7 +11,7 @@ use super::mutants::small;
 const SEEDS: u64 = 300;
 
 /// The lies and failures of the forge.
-const FORGE: [&str; 31] = [
+const FORGE: [&str; 32] = [
     "assignment missed",
     "busy, so 422",
     "cancelled before pick-up",
@@ -31,6 +31,7 @@ const FORGE: [&str; 31] = [
     "hook overtaken",
     "job cancelled",
     "job false 404",
+    "job given back",
     "job listing lags",
     "lying 422",
     "mint answer lost",
@@ -73,7 +74,7 @@ const PROVIDER: [&str; 23] = [
 ];
 
 /// What happens to machines, to jobs, and by people.
-const LIFE: [&str; 15] = [
+const LIFE: [&str; 17] = [
     "deleted by others",
     "dies",
     "dies booting",
@@ -86,13 +87,15 @@ const LIFE: [&str; 15] = [
     "operator drains",
     "operator forces",
     "orderly restart",
+    "pool removed",
     "pool rolled",
+    "registration removed by hand",
     "slow boot",
     "startup failure",
 ];
 
 /// What befalls the store, and the daemon at it.
-const STORE: [&str; 14] = [
+const STORE: [&str; 16] = [
     "crash after a create",
     "crash after a delete",
     "crash after a deregistration",
@@ -103,6 +106,8 @@ const STORE: [&str; 14] = [
     "crash before a save",
     "inbox answer lost",
     "inbox fails",
+    "record lost",
+    "record lost, registered under a further name",
     "save answer lost",
     "save fails",
     "store read fails",

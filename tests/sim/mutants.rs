@@ -13,7 +13,7 @@ use ostler_actors::mutants::{Mutant, choose};
 use ostler_actors::testing::{Dice, Faults, Plan, Watched, Weather, in_virtual_time};
 
 /// How many worlds a mistake has to show itself.
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 100;
 /// How many jobs come to each.
 const JOBS: u32 = 12;
 

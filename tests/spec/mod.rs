@@ -10,6 +10,7 @@ mod deaths;
 mod deletion;
 mod draining;
 mod intake;
+mod lost;
 mod operators;
 mod pacing;
 mod panics;

@@ -6,7 +6,9 @@ use ostler_actors::model::{
     Closure, JobFact, JobState, OfferEnd, OfferStage, PoolSpec, Registration, What,
 };
 use ostler_actors::settings::Settings;
-use ostler_actors::testing::{Death, Fate, JobStage, MintPlan, Plan, Seen, Watched, millis, pool};
+use ostler_actors::testing::{
+    Death, Fate, HookKind, JobStage, MintPlan, Plan, Seen, Watched, millis, pool,
+};
 
 use super::paperwork::{Paperwork as _, machine};
 use super::story::Tell as _;
@@ -187,5 +189,69 @@ fn f54_job_queued_for_more_than_a_day_is_closed_as_stale() {
         world.wait_for("no machine for it", HOUR, |world| world.rows().is_empty()).await;
         world.cancel(job);
         world.free_assignments();
+    });
+}
+
+/// Loads a config in which nobody serves `linux` any more.
+fn take_the_pool_away(world: &mut Watched) {
+    world.reload(vec![pool("other", "witness", 1)]);
+}
+
+#[test]
+fn a_job_that_lost_its_pool_and_ended_unheard_is_asked_about_and_buried() {
+    story(Plan::quiet(vec![pool("linux", "witness", 1)]), async |world| {
+        world.hold_assignments();
+        let job = world.queue(&["linux"], MINUTE);
+        world.wait_for("its row", MINUTE, |world| world.job(job).is_some()).await;
+        // It ran on a stranger's runner, and every word of it was lost.
+        world.lose_hooks(HookKind::InProgress, 1);
+        world.lose_hooks(HookKind::Completed, 1);
+        world.run_elsewhere(job);
+        take_the_pool_away(world);
+        let lost = |world: &Watched| world.job(job).is_some_and(|job| job.pool.is_none());
+        world.wait_for("its pool to be gone", MINUTE, lost).await;
+        world.wait_for("its tombstone", 3 * MINUTE, |world| world.is_buried(job)).await;
+    });
+}
+
+#[test]
+fn a_job_that_runs_on_after_its_pool_was_taken_away_is_known_to_end() {
+    story(Plan::quiet(vec![pool("linux", "witness", 1)]), async |world| {
+        let job = world.queue(&["linux"], 10 * MINUTE);
+        world.running(job, 5 * MINUTE).await;
+        world.lose_hooks(HookKind::Completed, 1);
+        take_the_pool_away(world);
+        world.over(&[job], 20 * MINUTE).await;
+        world.wait_for("its tombstone", 10 * MINUTE, |world| world.is_buried(job)).await;
+        assert!(world.was_spared(job), "taking its pool away touched nobody");
+    });
+}
+
+#[test]
+fn a_job_that_lost_its_pool_and_waits_for_more_than_a_day_is_closed_as_stale() {
+    story(Plan::quiet(vec![pool("linux", "witness", 1)]), async |world| {
+        world.hold_assignments();
+        let job = world.queue(&["linux"], MINUTE);
+        world.wait_for("its row", MINUTE, |world| world.job(job).is_some()).await;
+        take_the_pool_away(world);
+        world.run_for(23 * HOUR + 55 * MINUTE).await;
+        assert_eq!(world.job_state(job), Some(JobState::Queued), "a day is not over");
+        let answers = |what: &&What| matches!(what, What::Asked { .. });
+        assert!(world.told_of(job).iter().any(|what| answers(&what)), "nobody asked about it");
+        world.run_for(10 * MINUTE).await;
+        assert!(world.told_of(job).contains(&What::Closed(Closure::Stale)));
+        world.cancel(job);
+    });
+}
+
+#[test]
+fn a_job_that_never_was_ours_is_never_asked_about() {
+    story(Plan::quiet(vec![pool("linux", "witness", 1)]), async |world| {
+        let job = world.queue(&["windows"], MINUTE);
+        world.read_late(job, SECOND);
+        world.run_for(3 * HOUR).await;
+        assert_eq!(world.job(job), None, "it has no row");
+        assert!(world.is_unread(job), "the forge was asked about a stranger's job");
+        world.cancel(job);
     });
 }

@@ -14,20 +14,25 @@ use std::time::Duration;
 
 use ostler::demo::agent::{Deed, Script};
 use ostler::demo::github::{JobWish, Options, SimGitHub, SimHookOwner, SimJob, SimStage};
+use ostler::demo::surroundings::Surroundings;
 use ostler::store::{self, SqlStore};
-use ostler_actors::model::{Job, JobFact, Labels, Place, Scope};
+use ostler_actors::model::{Labels, Place, Scope};
 use ostler_actors::ports::Records as _;
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
 pub(crate) use super::process::Daemon;
-use super::process::{kill_all, marked};
+use super::process::{kill_all, living_runners, marked};
 
 /// How long GitHub waits for a word of a runner before its job is lost.
 const LEASE: Duration = Duration::from_secs(4);
+/// The same where so many processes share the machine that a word may be late.
+const CROWDED_LEASE: Duration = Duration::from_secs(15);
+/// From so many runners on a machine is crowded.
+pub(crate) const CROWD: u32 = 20;
 /// What webhooks are signed with.
-const SECRET: &str = "a secret of the tests";
+pub(crate) const SECRET: &str = "a secret of the tests";
 /// How long jobs and machines may take.
 const PATIENCE: Duration = Duration::from_secs(150);
 /// How often a condition is looked at.
@@ -51,12 +56,12 @@ pub(crate) struct Stage {
 impl Stage {
     /// Builds a stage on an SQLite file of its own.
     pub(crate) fn on_sqlite(pools: &str) -> Self {
-        Self::with_lease(None, pools, LEASE)
+        Self::with_lease(None, pools, lease_for(pools))
     }
 
     /// Builds a stage on a database of a server.
     pub(crate) fn on(store: String, pools: &str) -> Self {
-        Self::with_lease(Some(store), pools, LEASE)
+        Self::with_lease(Some(store), pools, lease_for(pools))
     }
 
     /// Builds a stage whose runners may be silent for so long; on SQLite if no store is named.
@@ -99,35 +104,13 @@ impl Stage {
 
     /// Returns the configuration without pools: yours, but in a hurry.
     pub(crate) fn base(&self) -> String {
-        let folder = self.folder.path().display();
-        let (api_url, store) = (self.github.api_url(), &self.store);
-        let host = self.github.url().trim_start_matches("http://");
-        format!(
-            r#"
-[daemon]
-name = "tested"
-state_dir = "{folder}/state"
-
-[store]
-url = "{store}"
-lease = "3s"
-seal_key = {{ file = "seal.key" }}
-
-[http]
-listen = "127.0.0.1:0"
-
-[forge.github]
-kind = "github"
-api_url = "{api_url}"
-token = {{ file = "token" }}
-webhook_secret = {{ file = "hook.secret" }}
-jit_per_minute = 0
-
-[provider.local]
-kind = "process"
-command = ["/proc/self/exe", "demo-runner", "--github", "{host}", "--jit", "{{jit_file}}"]
-work_dir = "{folder}/machines"
-
+        let around = Surroundings {
+            name: "tested",
+            folder: self.folder.path(),
+            store: &self.store,
+            store_more: "lease = \"3s\"\nseal_key = { file = \"seal.key\" }",
+        };
+        let hurry = r#"
 [reaper]
 tick = "2s"
 retire_budget = 1000
@@ -148,8 +131,8 @@ absence_confirm = "2s"
 scale_down_after = "60s"
 stuck_after = "150s"
 start_permits_per_host = 64
-"#
-        )
+"#;
+        around.config(&self.github) + hurry
     }
 
     /// Returns the path of something in the stage's folder.
@@ -203,9 +186,14 @@ start_permits_per_host = 64
 
     /// Queues a job that does something after so many milliseconds.
     pub(crate) fn queue(&self, deed: Deed, millis: u64) -> u64 {
+        self.queue_as(&format!("{deed:?}"), &["self-hosted", "linux"], deed, millis)
+    }
+
+    /// Queues a job of any name and labels.
+    pub(crate) fn queue_as(&self, name: &str, labels: &[&str], deed: Deed, millis: u64) -> u64 {
         let wish = JobWish {
-            name: format!("{deed:?}"),
-            labels: Labels::from_iter(["self-hosted", "linux"]),
+            name: name.to_owned(),
+            labels: labels.iter().copied().collect::<Labels>(),
             script: serde_json::json!(Script { deed, millis }),
         };
         let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
@@ -264,12 +252,10 @@ start_permits_per_host = 64
             records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
         .await;
-        // A job that began and ended while the daemon was down, all its deliveries lost, is still
-        // queued here: such a one is asked about after an hour, and without `http.public_url` no
-        // sweep finds the hook. Whatever was heard to run must be known to be over.
-        let unheard = |job: &Job| job.fact == JobFact::Queued && job.execution.is_none();
+        // Also of a job that began and ended while the daemon was down, all its deliveries lost: it
+        // lost its pool, so it is asked about.
         until("GitHub's last word is heard", self.patience, async || {
-            records.open_jobs().await.is_ok_and(|jobs| jobs.iter().all(unheard))
+            records.open_jobs().await.is_ok_and(|jobs| jobs.is_empty())
         })
         .await;
         records.close().await;
@@ -305,6 +291,11 @@ start_permits_per_host = 64
     /// Returns the processes of all machines.
     pub(crate) fn processes(&self) -> Vec<i32> {
         marked(&self.path("machines"))
+    }
+
+    /// Returns how many runners live.
+    pub(crate) fn living_runners(&self) -> usize {
+        living_runners(&self.path("machines"))
     }
 
     /// Opens the records, to read.
@@ -357,6 +348,12 @@ fn keep(folder: &Path) {
 
 fn folder() -> TempDir {
     tempfile::Builder::new().prefix("ostler-daemon-").tempdir().expect("a folder")
+}
+
+/// Returns how long runners of these pools may be silent.
+fn lease_for(pools: &str) -> Duration {
+    let most = pools.lines().find_map(|line| line.strip_prefix("max = ")?.parse::<u32>().ok());
+    if most.is_some_and(|most| most >= CROWD) { CROWDED_LEASE } else { LEASE }
 }
 
 /// Returns a pool of the usual labels.

@@ -1,5 +1,6 @@
 //! Real servers for tests, started and removed by the test that needs them.
 
+pub(crate) mod browser;
 pub(crate) mod cut;
 pub(crate) mod daemon;
 pub(crate) mod external;

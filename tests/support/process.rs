@@ -39,13 +39,24 @@ impl Ready {
 }
 
 impl Daemon {
-    /// Starts a daemon whose log goes to a file.
+    /// Starts a daemon whose log goes to a file, and says much.
     pub(crate) fn spawn(config: &Path, log: &Path, environment: &[(String, String)]) -> Self {
+        let much = "warn,ostler=debug,ostler_actors=debug,octocrab=off";
+        Self::spawn_saying(config, log, much, environment)
+    }
+
+    /// Starts a daemon that says so much.
+    pub(crate) fn spawn_saying(
+        config: &Path,
+        log: &Path,
+        filter: &str,
+        environment: &[(String, String)],
+    ) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_ostler"))
             .arg("run")
             .arg("--config")
             .arg(config)
-            .args(["--log", "warn,ostler=debug,ostler_actors=debug,octocrab=off"])
+            .args(["--log", filter])
             .envs(environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -157,6 +168,18 @@ fn is_of(pid: i32, folder: &[u8]) -> bool {
     };
     let zombie = String::from_utf8_lossy(&read("stat")).contains(") Z ");
     !zombie && (marked() || keeper())
+}
+
+/// Counts the runners that live: the simulated ones, without their keepers and what they started.
+pub(crate) fn living_runners(machines: &Path) -> usize {
+    let folder = machines.to_string_lossy().into_owned();
+    let entries = fs::read_dir("/proc").expect("a system with /proc");
+    let lines = entries.filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    let is_runner = |line: &Vec<u8>| {
+        line.split(|byte| *byte == 0).any(|word| word == b"demo-runner")
+            && line.windows(folder.len()).any(|part| part == folder.as_bytes())
+    };
+    lines.filter(is_runner).count()
 }
 
 /// Kills the processes of all machines in a folder, until none is left.

@@ -17,6 +17,7 @@ mod github_jobs;
 mod github_openapi;
 mod github_rest;
 mod github_schema;
+mod github_storm;
 mod github_support;
 mod github_tls;
 mod github_tokens;

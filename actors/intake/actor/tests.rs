@@ -29,6 +29,10 @@ impl Roster for Desk {
         Sighting::Unknown("not in this play".into())
     }
 
+    async fn runner_of(&self, _: &Scope, _: &crate::model::MachineName) -> Sighting<RunnerView> {
+        Sighting::Unknown("not in this play".into())
+    }
+
     async fn job(&self, _: &JobId, _: &Place, _: u64) -> Sighting<JobReading> {
         Sighting::Unknown("not in this play".into())
     }

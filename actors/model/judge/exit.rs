@@ -26,6 +26,12 @@ pub(super) fn by_exit(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Rulin
 /// Judges an end that was not the runner's own.
 fn by_part(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
     let part = exit.part.as_deref().filter(|part| *part != "runner")?;
+    // A poller that is told to leave has no other way to say that it does than to end.
+    if part == "poller"
+        && let Some(ruling) = findings.obedience()
+    {
+        return Some(ruling);
+    }
     if exit.code == Some(0) {
         let because = format!("`{part}` ended with 0; the runner itself told nothing");
         return Some(rule(VerdictClass::Unreported, Confidence::Low, because));
@@ -130,11 +136,13 @@ fn by_zero(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
         }
         // Our own removal of its registration makes a runner leave with 0.
         JobStanding::None | JobStanding::Running | JobStanding::Unknown if !by_itself => None,
-        JobStanding::None => Some(rule(
-            VerdictClass::Wasted,
-            Confidence::Medium,
-            "left with 0 though no job is known to have run here",
-        )),
+        JobStanding::None => Some(findings.obedience().unwrap_or_else(|| {
+            rule(
+                VerdictClass::Wasted,
+                Confidence::Medium,
+                "left with 0 though no job is known to have run here",
+            )
+        })),
         JobStanding::Running => Some(rule(
             VerdictClass::HandshakeLost,
             Confidence::Medium,

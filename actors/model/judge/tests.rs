@@ -23,6 +23,7 @@ fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStanding) -> Verd
         remains: &remains,
         job,
         was_ready: true,
+        dismissed: None,
         setup: SetupStory::Untold,
     })
 }
@@ -138,6 +139,7 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
             remains,
             job,
             was_ready: false,
+            dismissed: None,
             setup: SetupStory::Untold,
         })
         .class
@@ -162,6 +164,7 @@ fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
             remains: &remains,
             job,
             was_ready: true,
+            dismissed: None,
             setup: SetupStory::Untold,
         })
         .class
@@ -190,6 +193,7 @@ fn code_and_reason_are_never_mixed_from_two_looks() {
         remains: &remains,
         job: JobStanding::Running,
         was_ready: true,
+        dismissed: None,
         setup: SetupStory::Untold,
     };
     let exit = findings.exit().unwrap();
@@ -212,7 +216,7 @@ fn a_verdict_shows_what_it_rests_on() {
 #[test]
 fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
     let own = Some(WarrantKind::OwnEnd);
-    let wanted = |end: &End, job: &JobStanding| needs_tail(Some(end), own, job);
+    let wanted = |end: &End, job: &JobStanding| needs_tail(Some(end), own, job, None);
     assert!(!wanted(&exited(0, "Completed"), &over()));
     assert!(wanted(&exited(0, "Completed"), &JobStanding::None), "wasted");
     assert!(wanted(&exited(0, "Completed"), &JobStanding::Running), "handshake lost");
@@ -222,7 +226,7 @@ fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
     assert!(wanted(&End::Exited(ExitFacts::default()), &over()), "no exit known");
     assert!(wanted(&End::Gone { deleted_externally: false }, &over()));
     assert!(!wanted(&End::NotCreated { why: "quota".into() }, &JobStanding::None));
-    assert!(needs_tail(None, None, &JobStanding::Running), "somebody else deletes it");
+    assert!(needs_tail(None, None, &JobStanding::Running, None), "somebody else deletes it");
     for (warrant, expected) in [
         (WarrantKind::Idle, false),
         (WarrantKind::Served, false),
@@ -230,8 +234,53 @@ fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
         (WarrantKind::Zombie, true),
         (WarrantKind::Operator, true),
     ] {
-        assert_eq!(needs_tail(None, Some(warrant), &JobStanding::None), expected, "{warrant}");
+        let wanted = needs_tail(None, Some(warrant), &JobStanding::None, None);
+        assert_eq!(wanted, expected, "{warrant}");
     }
+}
+
+#[test]
+fn one_that_leaves_because_it_was_told_to_is_removed_and_not_wasted() {
+    let judged = |end: &End, job, dismissed, was_ready| {
+        let remains = Remains { exit: None, tail: Tail::NotNeeded };
+        let warrant = WarrantKind::OwnEnd;
+        let end = Some(end);
+        let setup = SetupStory::Untold;
+        judge(&Findings { end, warrant, remains: &remains, job, was_ready, dismissed, setup }).class
+    };
+    let zero = exited(0, "Completed");
+    let poller =
+        End::Exited(ExitFacts { code: Some(3), part: Some("poller".into()), ..Default::default() });
+    let surplus = Some(Reason::Surplus);
+    for end in [&zero, &poller] {
+        assert_eq!(judged(end, JobStanding::None, surplus, true), VerdictClass::Removed);
+    }
+    assert_eq!(judged(&zero, JobStanding::None, None, true), VerdictClass::Wasted);
+    assert_eq!(judged(&poller, JobStanding::None, None, true), VerdictClass::BootFailed);
+    assert_eq!(judged(&zero, over(), surplus, true), VerdictClass::Clean);
+    assert_eq!(judged(&zero, JobStanding::Running, surplus, true), VerdictClass::HandshakeLost);
+    let crash = exited(139, "Error");
+    assert_eq!(judged(&crash, JobStanding::None, surplus, true), VerdictClass::Crashed);
+    let late = Some(Reason::BootDeadline);
+    assert_eq!(judged(&zero, JobStanding::None, late, false), VerdictClass::BootFailed);
+    assert_eq!(judged(&zero, JobStanding::None, late, true), VerdictClass::Removed);
+    let own = Some(WarrantKind::OwnEnd);
+    assert!(!needs_tail(Some(&zero), own, &JobStanding::None, surplus));
+    assert!(needs_tail(Some(&zero), own, &JobStanding::None, late), "why was it late?");
+}
+
+#[test]
+fn a_machine_let_go_because_it_was_not_ready_in_time_failed_to_boot() {
+    let remains = Remains { exit: None, tail: Tail::NotNeeded };
+    let judged = |was_ready, dismissed| {
+        let (warrant, job) = (WarrantKind::Idle, JobStanding::None);
+        let remains = &remains;
+        let setup = SetupStory::Untold;
+        judge(&Findings { end: None, warrant, remains, job, was_ready, dismissed, setup }).class
+    };
+    assert_eq!(judged(false, Some(Reason::BootDeadline)), VerdictClass::BootFailed);
+    assert_eq!(judged(true, Some(Reason::BootDeadline)), VerdictClass::Removed, "late, but ready");
+    assert_eq!(judged(false, Some(Reason::Drain)), VerdictClass::Removed);
 }
 
 fn any_word() -> impl Strategy<Value = Option<String>> {
@@ -311,10 +360,21 @@ proptest! {
         warrant in any_warrant(),
         job in any_standing(),
         was_ready in any::<bool>(),
+        dismissed in proptest::option::of(prop_oneof![
+            Just(Reason::Surplus),
+            Just(Reason::BootDeadline),
+        ]),
     ) {
         let remains = Remains { exit: left, tail: Tail::NotNeeded };
-        let findings =
-            Findings { end: end.as_ref(), warrant, remains: &remains, job: job.clone(), was_ready, setup: SetupStory::Untold };
+        let findings = Findings {
+            end: end.as_ref(),
+            warrant,
+            remains: &remains,
+            job: job.clone(),
+            was_ready,
+            dismissed,
+            setup: SetupStory::Untold,
+        };
         let verdict = judge(&findings);
         prop_assert!(!verdict.evidence.is_empty() && !verdict.advice.is_empty());
         let exit = findings.exit();
@@ -332,7 +392,7 @@ proptest! {
         if end.is_some()
             && matches!(verdict.class, VerdictClass::Wasted | VerdictClass::HandshakeLost)
         {
-            prop_assert!(needs_tail(end.as_ref(), Some(warrant), &job));
+            prop_assert!(needs_tail(end.as_ref(), Some(warrant), &job, dismissed));
         }
     }
 }
@@ -350,6 +410,7 @@ fn a_machine_that_gave_up_is_a_boot_failure_in_its_own_words() {
         warrant: WarrantKind::Idle,
         remains: &remains,
         job: JobStanding::None,
+        dismissed: None,
         was_ready,
         setup,
     };

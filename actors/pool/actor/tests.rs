@@ -4,8 +4,12 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use super::*;
+use crate::instance::Permit;
 use crate::mail::Inlet;
+use crate::model::{Instance, Reason, State};
+use crate::mutants::{self, Mutant};
 use crate::pool::fixtures::{Ground, a_moment, controller, machine, perform, report, row, spec};
+use crate::pool::{Outcome, Report};
 use crate::registry::{Entry, Registry};
 
 /// Plays the instances, and hears what the pool says to others.
@@ -24,7 +28,7 @@ impl Stage {
         let (id, how) = match birth {
             Birth::New(id) => (id, "new"),
             Birth::Row(row) | Birth::Revived(row, _) => (row.id, "row"),
-            Birth::Adopted(id, _) => (id, "adopted"),
+            Birth::Adopted(id, ..) => (id, "adopted"),
         };
         let inlet = {
             let (stage, id) = (Arc::clone(self), id.clone());
@@ -108,6 +112,7 @@ impl Play {
         };
         self.leash = Some(start_with(
             PoolStart {
+                tenure: 0,
                 row: PoolRow { id: spec.id.clone(), drained: false, breaker: None, events: 0 },
                 spec: Arc::new(spec),
                 removed,
@@ -341,7 +346,7 @@ fn a_machine_is_adopted_once() {
         stage.births.lock().unwrap().clear();
         let adopt = |name| {
             let (reply, answer) = Reply::channel();
-            play.tell(ToPool::Adopt { view: machine(name), reply });
+            play.tell(ToPool::Adopt { view: machine(name), home: None, reply });
             answer
         };
         let (first, second) = (adopt("lost"), adopt("lost"));

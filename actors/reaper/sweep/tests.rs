@@ -108,9 +108,14 @@ fn an_instance_is_missed_only_if_its_machine_was_seen_before_and_nobody_knows_it
 }
 
 #[test]
-fn an_empty_listing_while_machines_should_exist_proves_nothing() {
+fn an_empty_listing_while_machines_should_exist_says_nothing_until_a_second_one_does() {
     let records = [row("a", State::Idle), row("b", State::Busy)];
-    assert_eq!(second_sweep(&[], &records, 600), []);
+    let (empty, memory) = (listing(&[]), Memory::default());
+    let (first, _) = compare(&empty, &records, &memory, &controller(), CONFIRM, at(5));
+    assert_eq!(names(&first), []);
+    assert_eq!(second_sweep(&[], &records, 59), []);
+    let both = [("unlisted", "a".into()), ("unlisted", "b".into())];
+    assert_eq!(second_sweep(&[], &records, 60), both, "their owners look for themselves");
 }
 
 #[test]
@@ -157,7 +162,7 @@ fn a_runner_is_told_of_when_the_forge_sees_more_than_the_record() {
     };
     let runner = |online, busy| RunnerView { name: name.clone(), id: RunnerId(1), online, busy };
     let told = |record: Instance, runner: RunnerView| {
-        !compare_runners(&Observation::Complete(vec![runner]), &[record]).is_empty()
+        !compare_runners(&Observation::Complete(vec![runner]), &[record], at(9)).is_empty()
     };
     assert!(!told(known(State::Idle, true), runner(true, false)));
     assert!(!told(known(State::Busy, true), runner(true, true)));
@@ -171,7 +176,48 @@ fn a_runner_is_told_of_when_the_forge_sees_more_than_the_record() {
     };
     assert!(told(uncertain, runner(true, false)), "its number is known now");
     let unusable = Observation::Unusable("rate limit".into());
-    assert_eq!(compare_runners(&unusable, &[known(State::Starting, false)]), []);
+    assert_eq!(compare_runners(&unusable, &[known(State::Starting, false)], at(9)), []);
+}
+
+#[test]
+fn a_runner_that_a_listing_misses_is_asked_about_if_its_instance_waits_or_works() {
+    for state in State::ALL {
+        let found = |ready: u64, registration: Registration| {
+            let record = Instance { ready_at: Some(at(ready)), registration, ..row("a", state) };
+            let other =
+                RunnerView { name: "a-x".into(), id: RunnerId(2), online: true, busy: false };
+            let (listing, records) = (Observation::Complete(vec![other]), [record.clone()]);
+            match compare_runners(&listing, &records, at(50)).first() {
+                Some(FoundRunner::Unregistered(_)) => "unregistered",
+                Some(FoundRunner::Missed(_)) => "missed",
+                Some(FoundRunner::Shown(..) | FoundRunner::Offline(_)) => "shown",
+                None => "",
+            }
+        };
+        let known = || Registration::Known { name: "a".into(), id: RunnerId(1) };
+        let expected = match state {
+            State::Idle => "unregistered",
+            State::Busy => "missed",
+            _ => "",
+        };
+        assert_eq!(found(0, known()), expected, "{state}");
+        assert_eq!(found(50, known()), "", "{state}: ready after the listing began");
+        assert_eq!(found(0, Registration::Gone), "", "{state}: removed by ourselves");
+    }
+}
+
+#[test]
+fn a_found_machine_is_recognised_under_any_number() {
+    let record = Instance {
+        adopted: true,
+        registration: Registration::Uncertain("a".into()),
+        ..row("a", State::Retiring)
+    };
+    let numbered = RunnerView { name: "a-3".into(), id: RunnerId(3), online: true, busy: true };
+    let listing = Observation::Complete(vec![numbered.clone()]);
+    let records = [record];
+    let found = compare_runners(&listing, &records, at(9));
+    assert_eq!(found, [FoundRunner::Shown(&records[0], &numbered)]);
 }
 
 prop_compose! {
@@ -261,9 +307,10 @@ proptest! {
             let (found, next) =
                 compare(&listing, &records, &memory, &controller(), CONFIRM, at(now));
             let expected = records.iter().any(|row| row.seen_at.is_some() && row.occupies());
-            if fails || (views.is_empty() && expected) {
+            let first_empty = views.is_empty() && expected && memory.empty_since.is_none();
+            if fails || first_empty {
                 prop_assert_eq!(&found, &[]);
-                prop_assert_eq!(&next, &memory);
+                prop_assert_eq!(&next.unowned, &memory.unowned);
             }
             for found in &found {
                 let allowed = may_be_found(found, &records, &complete, now);

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::model::{
-    JobFact, JobId, Labels, Observation, Place, RunnerId, RunnerName, Scope, Sighting,
+    JobFact, JobId, Labels, MachineName, Observation, Place, RunnerId, RunnerName, Scope, Sighting,
 };
 use crate::ports::{Deregistered, Forge, MintError, MintOrder, Roster as _, RunnerRef};
 
@@ -51,6 +51,7 @@ pub struct BenchJob {
 pub async fn forge_contract(bench: &impl ForgeBench) {
     a_registration_is_seen_listed_and_removed(bench).await;
     a_name_is_taken_until_it_is_removed(bench).await;
+    a_registration_is_found_by_its_machine_under_any_number(bench).await;
     what_was_never_there_is_absent(bench).await;
     a_queued_job_is_read_and_listed(bench).await;
     a_runner_at_work_cannot_be_removed_and_names_its_job(bench).await;
@@ -116,6 +117,27 @@ async fn a_name_is_taken_until_it_is_removed(bench: &impl ForgeBench) {
     forge.deregister(&scope, first.id).await.expect("an answer");
     let second = forge.mint(order(bench, "r1")).await.expect("the name is free again");
     assert_ne!(first.id, second.id);
+}
+
+/// A machine's registration is found under its name and under the number of a further mint, and
+/// never under a name that only begins like it.
+async fn a_registration_is_found_by_its_machine_under_any_number(bench: &impl ForgeBench) {
+    let (forge, scope) = (bench.open().await, bench.scope());
+    let machine = MachineName::new("r1");
+    for other in ["r12", "r1-x", "r1-2-x", "r"] {
+        forge.mint(order(bench, other)).await.expect("a fresh name");
+    }
+    assert_eq!(forge.runner_of(&scope, &machine).await, Sighting::Absent);
+    for name in ["r1", "r1-2", "r1-13"] {
+        let minted = forge.mint(order(bench, name)).await.expect("a fresh name");
+        let view = seen(forge.runner_of(&scope, &machine).await);
+        assert_eq!((view.name.as_str(), view.id), (name, minted.id));
+        forge.deregister(&scope, minted.id).await.expect("an answer");
+    }
+    assert_eq!(forge.runner_of(&scope, &machine).await, Sighting::Absent);
+    let (_, job) = bench.put_to_work("r1-2").await;
+    let who = RunnerRef { name: "r1".into(), id: None };
+    assert_eq!(forge.work_of(&scope, &who).await, Sighting::Seen(job.id));
 }
 
 /// What was never there is absent, and removing it finds nothing.

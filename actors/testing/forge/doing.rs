@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::SimForge;
-use crate::model::{RunnerId, Scope};
+use crate::model::{RunnerId, RunnerName, Scope};
 use crate::ports::{Deregistered, Forge, ForgeError, Jit, MintError, MintOrder, Minted};
 use crate::testing::happening::Happening;
 use crate::testing::observed::Seen;
@@ -162,6 +162,31 @@ impl Outside {
             self.later(wait, Happening::Dismissed(machine));
         }
         Deregistered::Removed
+    }
+
+    /// Removes the registration of some free runner, as an administrator does; its agent leaves or
+    /// does not notice.
+    pub(in crate::testing) fn unregister_by_hand(&mut self) {
+        let free: Vec<RunnerId> = self.hub.idle.iter().copied().collect();
+        let Some(id) = self.dice.pick(&free).copied() else { return };
+        let (now, notices) = (self.now(), self.dice.hits(5_000));
+        let runner = self.hub.runners.get(&id).map(|it| (it.name.clone(), it.machine));
+        let Some((name, machine)) = runner else { return };
+        self.note("removed by hand", name.as_str(), id.0);
+        self.hub.unregister(id, now);
+        if let Some(machine) = machine.filter(|_| notices) {
+            let wait = self.dice.between(500, 40_000);
+            self.later(wait, Happening::Dismissed(machine));
+        }
+    }
+
+    /// Removes a registration; its agent does not notice.
+    pub(in crate::testing) fn unregister_unnoticed(&mut self, name: &RunnerName) {
+        let now = self.now();
+        if let Some(id) = self.hub.runner_named(name).map(|runner| runner.id) {
+            self.note("removed by hand", name.as_str(), id.0);
+            self.hub.unregister(id, now);
+        }
     }
 
     /// Returns the job that runs at a runner, and the one that is only assigned to it.

@@ -3,9 +3,10 @@
 
 use async_trait::async_trait;
 
-use super::{JobStage, SimForge};
+use super::{JobStage, SimForge, SimRunner};
 use crate::model::{
-    JobFact, JobId, JobNotice, JobReading, Observation, Place, RunnerView, Scope, Sighting,
+    JobFact, JobId, JobNotice, JobReading, MachineName, Observation, Place, RunnerId, RunnerView,
+    Scope, Sighting,
 };
 use crate::ports::{Roster, RunnerRef};
 use crate::testing::outside::{Outside, pause};
@@ -39,6 +40,10 @@ impl Roster for SimForge {
 
     async fn runner(&self, _: &Scope, who: &RunnerRef) -> Sighting<RunnerView> {
         self.look(|outside| outside.read_runner(who)).await
+    }
+
+    async fn runner_of(&self, scope: &Scope, machine: &MachineName) -> Sighting<RunnerView> {
+        self.look(|outside| outside.find_runner_of(scope, machine)).await
     }
 
     async fn job(&self, job: &JobId, _: &Place, _: u64) -> Sighting<JobReading> {
@@ -97,10 +102,30 @@ impl Outside {
             Some(id) => self.hub.runners.get(&id),
             None => self.hub.runner_named(&who.name),
         };
-        let Some(runner) = found.filter(|runner| runner.registered) else {
+        let Some(id) = found.filter(|runner| runner.registered).map(|runner| runner.id) else {
             return Sighting::Absent;
         };
-        let (id, lied, view) = (runner.id, runner.lied, runner.view());
+        self.show_runner(id)
+    }
+
+    fn find_runner_of(&mut self, scope: &Scope, machine: &MachineName) -> Sighting<RunnerView> {
+        self.note("find runner", machine.as_str(), 0);
+        if let Some(why) = self.no_read() {
+            return Sighting::Unknown(why);
+        }
+        let is_it =
+            |runner: &&SimRunner| runner.scope == *scope && runner.name.is_of(machine.as_str());
+        let found = self.hub.registered().find(is_it).map(|runner| runner.id);
+        match found {
+            Some(id) => self.show_runner(id),
+            None => Sighting::Absent,
+        }
+    }
+
+    /// Shows a registration that exists, or lies about it.
+    fn show_runner(&mut self, id: RunnerId) -> Sighting<RunnerView> {
+        let Some(runner) = self.hub.runners.get(&id) else { return Sighting::Absent };
+        let (lied, view) = (runner.lied, runner.view());
         let hidden = self.script.hidden_runners.remove(&view.name);
         if hidden || (!lied && self.strikes(self.faults.forge.runner_false_404, "false 404")) {
             self.set_lied(id, true);
@@ -141,7 +166,8 @@ impl Outside {
             return Sighting::Unknown(why);
         }
         let works = |number: &&u64| {
-            self.hub.jobs.get(number).is_some_and(|job| job.runner.as_ref() == Some(&who.name))
+            let job = self.hub.jobs.get(number).and_then(|job| job.runner.as_ref());
+            job.is_some_and(|name| name.is_of(who.name.as_str()))
         };
         match self.hub.running.iter().find(works) {
             Some(number) => Sighting::Seen(self.hub.job_id(*number)),

@@ -156,9 +156,29 @@ impl Outside {
         }
         job.killed_by_us |= hand == Hand::Wrongful;
         job.lost = true;
-        let wait = LOST_COMMUNICATION + self.dice.below(60_000);
-        self.later(wait, Happening::JobLost(number));
+        if hand != Hand::Wrongful && self.strikes(self.faults.forge.given_back, "job given back") {
+            let wait = self.dice.between(60_000, LOST_COMMUNICATION);
+            self.later(wait, Happening::GiveBack(number));
+        } else {
+            let wait = LOST_COMMUNICATION + self.dice.below(60_000);
+            self.later(wait, Happening::JobLost(number));
+        }
         Some(number)
+    }
+
+    /// Puts a job back in line whose machine went away under it, and tells nobody.
+    pub(in crate::testing) fn give_back(&mut self, number: u64) {
+        let Some(job) = self.hub.jobs.get_mut(&number) else { return };
+        let JobStage::Running { runner } = job.stage else { return };
+        (job.stage, job.runner, job.lost) = (JobStage::Queued, None, false);
+        self.hub.running.remove(&number);
+        self.hub.queued.insert(number);
+        if let Some(it) = self.hub.runners.get_mut(&runner) {
+            it.job = None;
+        }
+        self.hub.forget_if_done(runner);
+        self.note("given back", "job", number);
+        self.wish_match();
     }
 
     /// Gives up on a job whose machine went away under it.

@@ -161,6 +161,15 @@ impl Shelf {
         self.saves
     }
 
+    /// Forgets an instance altogether, as a backup does that was made before it.
+    pub(in crate::testing) fn lose(&mut self, id: &InstanceId) -> Option<Arc<Instance>> {
+        let row = self.rows.remove(id)?;
+        self.live.remove(id);
+        self.owners.remove(&(row.provider.clone(), row.machine.clone()));
+        self.timelines.remove(&Subject::Instance(id.clone()));
+        Some(row)
+    }
+
     /// Saves an instance's row; says what was seen.
     pub(in crate::testing) fn save_instance(
         &mut self,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Labels, Place, PoolSpec, Scope};
+use crate::model::{Instance, Labels, Place, PoolSpec, Scope, State};
 use crate::testing::happening::{Deed, Happening};
 use crate::testing::outside::Outside;
 
@@ -126,8 +126,38 @@ impl Outside {
         if self.strikes(self.faults.people.rolls, "pool rolled") {
             self.later(0, Happening::Operator(Deed::Roll(pool)));
         }
+        if self.strikes(self.faults.people.removes_pool, "pool removed") {
+            self.later(0, Happening::Operator(Deed::Remove(pool)));
+            let wait = self.dice.between(60_000, 2_400_000);
+            self.later(wait, Happening::Operator(Deed::Restore(pool)));
+        }
+        if self.strikes(self.faults.people.unregisters, "registration removed by hand") {
+            self.unregister_by_hand();
+        }
         if self.strikes(self.faults.people.restarts, "orderly restart") {
             self.later(0, Happening::Operator(Deed::Restart));
+        }
+    }
+
+    /// Loses the record of a machine that lives, if the daemon died of something bad enough.
+    pub(super) fn draw_lost_record(&mut self) {
+        if !self.dice.hits(self.faults.store.record_lost) {
+            return;
+        }
+        let lives = |row: &&Arc<Instance>| {
+            (State::Starting..=State::Retiring).contains(&row.state)
+                && !self.removed_pools.contains(&row.pool)
+        };
+        let ids: Vec<_> = self.shelf.live_rows().filter(lives).map(|row| row.id.clone()).collect();
+        let Some(row) = self.dice.pick(&ids).cloned().and_then(|id| self.shelf.lose(&id)) else {
+            return;
+        };
+        self.count("record lost");
+        let renamed = self.hub.registered().any(|it| {
+            it.name.is_of(row.machine.as_str()) && it.name.as_str() != row.machine.as_str()
+        });
+        if renamed {
+            self.count("record lost, registered under a further name");
         }
     }
 

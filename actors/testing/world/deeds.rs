@@ -9,7 +9,7 @@ use super::World;
 use crate::fleet::ToFleet;
 use crate::instance::Dispatch;
 use crate::mail::Reply;
-use crate::model::{InstanceId, Petition, Revision, WishRank};
+use crate::model::{InstanceId, Petition, PoolId, PoolSpec, Revision, WishRank};
 use crate::ports::Inbox as _;
 use crate::testing::forge::Delivery;
 use crate::testing::happening::{Deed, Happening};
@@ -92,7 +92,22 @@ impl World {
                 if let Some(spec) = self.plan.pools.get_mut(pool) {
                     spec.revision = Revision::new(format!("r{now}"));
                 }
-                self.say(ToFleet::Apply(self.plan.pools.clone()));
+                self.say(ToFleet::Apply(self.configured()));
+            }
+            Deed::Remove(pool) => {
+                let spec = self.plan.pools.get(pool).map(|spec| spec.id.clone());
+                if let Some(id) = spec.filter(|_| !self.outside().faults.is_calm()) {
+                    self.outside().removed_pools.insert(id);
+                    self.say(ToFleet::Apply(self.configured()));
+                }
+            }
+            Deed::Restore(pool) => {
+                let spec = self.plan.pools.get(pool).map(|spec| spec.id.clone());
+                if let Some(id) = spec
+                    && self.outside().removed_pools.remove(&id)
+                {
+                    self.put_back(id);
+                }
             }
             Deed::Restart => {
                 self.say(ToFleet::Shutdown(Reply::nobody()));
@@ -100,6 +115,29 @@ impl World {
             }
             Deed::Stop => self.outside().crash("orderly stop"),
         }
+    }
+
+    /// Returns the pools that the config names now.
+    pub(super) fn configured(&self) -> Vec<PoolSpec> {
+        let outside = self.outside();
+        let named = |spec: &&PoolSpec| !outside.removed_pools.contains(&spec.id);
+        self.plan.pools.iter().filter(named).cloned().collect()
+    }
+
+    /// Puts every pool back that the config has lost.
+    pub(super) fn put_all_back(&self) {
+        let removed = std::mem::take(&mut self.outside().removed_pools);
+        for id in removed {
+            self.put_back(id);
+        }
+    }
+
+    /// Loads the config with a pool that it had lost. Whoever drained it meanwhile has had no
+    /// chance to resume it.
+    fn put_back(&self, pool: PoolId) {
+        self.say(ToFleet::Apply(self.configured()));
+        let (drained, who, reply) = (false, "operator".into(), Reply::nobody());
+        self.say(ToFleet::Drain { pool, drained, who, reply });
     }
 
     /// Asks for an instance to go, as an operator does.

@@ -53,6 +53,7 @@ impl World {
     /// and waits until nothing is left, each at most `patience`.
     pub async fn settle(&mut self, patience: Duration) -> Leftovers {
         self.outside().faults.calm();
+        self.put_all_back();
         self.run_while(patience, Leftovers::has_work).await;
         let until = self.now() + super::millis(patience);
         loop {
@@ -124,6 +125,7 @@ impl Outside {
         !job.dead_run
             && self.pools.iter().any(|pool| {
                 pool.max > 0
+                    && !self.removed_pools.contains(&pool.id)
                     && pool.scope.covers(&job.place)
                     && pool.labels.serve(&job.labels)
                     && (pool.accept_unlabelled || !job.labels.is_empty())

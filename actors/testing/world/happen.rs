@@ -56,6 +56,7 @@ impl Outside {
             Happening::CancelAssigned { job, attempt } => self.cancel_assigned(job, attempt),
             Happening::CancelJob(job) => self.cancel_job(job),
             Happening::JobLost(job) => self.job_lost(job),
+            Happening::GiveBack(job) => self.give_back(job),
             Happening::Fade(runner) => self.fade(runner),
             Happening::Appear(machine) => self.appear(machine),
             Happening::Up(machine) => self.up(machine),
@@ -93,6 +94,7 @@ impl Outside {
     /// Clears up behind a dead daemon, and plans the next one.
     pub(super) fn after_crash(&mut self) {
         self.bury();
+        self.draw_lost_record();
         self.yard.sinks.clear();
         let waiting: Vec<u64> = self
             .yard

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::World;
-use crate::model::{InstanceId, MachineName, ProviderId};
+use crate::model::{InstanceId, MachineName, ProviderId, RunnerName};
 use crate::testing::clock::millis;
-use crate::testing::happening::Deed;
+use crate::testing::happening::{Deed, Happening};
 use crate::testing::script::{Death, Resists};
 
 impl World {
@@ -50,6 +50,25 @@ impl World {
     /// Ends a machine in the very moment somebody else deletes it: over and leaving at once.
     pub fn end_leaving(&self, machine: &MachineName, death: Death) {
         self.outside().end_leaving(machine, death);
+    }
+
+    /// Lets an administrator remove a registration at the forge; its agent does not notice.
+    pub fn unregister(&self, runner: &RunnerName) {
+        self.outside().unregister_unnoticed(runner);
+    }
+
+    /// Lets the forge put a running job back in line whose machine went away, and tell nobody.
+    pub fn give_back(&self, job: u64) {
+        let mut outside = self.outside();
+        outside.forget(|what| matches!(what, Happening::JobLost(lost) if *lost == job));
+        outside.give_back(job);
+    }
+
+    /// Crashes the daemon and loses the record of an instance, as a backup does that was made
+    /// before it.
+    pub fn lose_record(&mut self, id: &InstanceId) {
+        self.crash(Duration::from_secs(5));
+        self.outside().shelf.lose(id);
     }
 
     /// Lets an operator force an instance.

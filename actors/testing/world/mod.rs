@@ -226,7 +226,8 @@ impl World {
             (epoch, holder)
         };
         drop(holder);
-        let ports = SimPorts::new(&self.shared, &self.plan, epoch);
+        let plan = Plan { pools: self.configured(), ..self.plan.clone() };
+        let ports = SimPorts::new(&self.shared, &plan, epoch);
         let registry = Arc::clone(&ports.base.registry);
         let tasks = LocalSet::new();
         let fleet = {

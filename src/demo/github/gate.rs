@@ -47,6 +47,7 @@ pub(super) fn admit(state: &mut State, ask: &Ask) -> Reply {
         state.calls.drain(..REMEMBERED / 2);
     }
     state.calls.push(SeenCall {
+        at: state.date(),
         method: ask.method.clone(),
         path: ask.path.clone(),
         query: ask.query.clone(),

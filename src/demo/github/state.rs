@@ -203,6 +203,8 @@ pub struct Attempt {
 /// Shows one REST call as it came and as it was answered.
 #[derive(Clone, Debug)]
 pub struct SeenCall {
+    /// When it came.
+    pub at: Timestamp,
     /// The method.
     pub method: String,
     /// The path below the API's root.

@@ -215,3 +215,6 @@ fn counted(path: &Path, word: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(word)?.trim().parse().ok())
 }
+
+#[cfg(test)]
+mod tests;

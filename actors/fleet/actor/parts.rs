@@ -1,0 +1,93 @@
+//! The single actors under the fleet: started together, and again when one dies.
+
+use std::time::Duration;
+
+use actix::{ActorContext, AsyncContext, Context};
+use tracing::error;
+
+use super::super::{FleetEnd, Part};
+use super::Fleet;
+use crate::intake::{self, IntakeStart};
+use crate::jobs::{self, LedgerStart};
+use crate::pool::ToPool;
+use crate::reaper::{self, ReaperStart};
+use crate::requeue::{self, RequeueStart};
+use crate::supervise::Restarts;
+
+impl Fleet {
+    pub(super) fn start_part(&mut self, part: Part) {
+        let (fleet, base) = (self.office.clone(), self.ports.base.clone());
+        let (ledger, rosters) = (self.ledger.clone(), self.ports.rosters.clone());
+        let settings = &self.ports.settings;
+        let leash = match part {
+            Part::Ledger => jobs::start(LedgerStart {
+                office: ledger,
+                fleet,
+                requeue: self.requeue.clone(),
+                base,
+                kit: self.ports.jobs.clone(),
+                settings: settings.requeue.clone(),
+            }),
+            Part::Requeue => requeue::start(RequeueStart {
+                office: self.requeue.clone(),
+                fleet,
+                ledger,
+                base,
+                rosters,
+                settings: settings.requeue.clone(),
+            }),
+            Part::Intake => intake::start(IntakeStart {
+                office: self.intake.clone(),
+                fleet,
+                ledger,
+                base,
+                rosters,
+                tick: settings.poll_tick,
+            }),
+            Part::Reaper => reaper::start(ReaperStart {
+                fleet,
+                base,
+                inventories: self.ports.inventories.clone(),
+                rosters,
+                settings: settings.reaper.clone(),
+            }),
+        };
+        self.parts.insert(part, leash);
+    }
+
+    pub(super) fn part_died(&mut self, part: Part, panicked: bool, ctx: &mut Context<Self>) {
+        if let Some(leash) = self.parts.remove(&part) {
+            leash.release();
+        }
+        if self.closing.is_some() {
+            return;
+        }
+        error!(panicked, "{part:?} died and is started again");
+        let name = format!("{part:?}");
+        let wait = self.note_death(&name);
+        if part == Part::Ledger && self.restarts.get(&name).is_some_and(Restarts::hopeless) {
+            self.farewell.end = FleetEnd::Hopeless;
+            ctx.stop();
+            return;
+        }
+        ctx.run_later(wait, move |act, _| {
+            act.start_part(part);
+            act.tell_who_is_here();
+            if part == Part::Ledger {
+                act.introduce_all();
+            }
+        });
+    }
+
+    /// Lets everyone say again what the new ledger does not know.
+    pub(super) fn introduce_all(&self) {
+        for pool in self.pools.values() {
+            let _: Result<(), _> = pool.office.tell(ToPool::Introduce);
+        }
+    }
+
+    pub(super) fn note_death(&mut self, name: &str) -> Duration {
+        let now = self.ports.base.clock.now();
+        self.restarts.entry(name.to_owned()).or_default().note(now)
+    }
+}

@@ -1,0 +1,79 @@
+//! `ostler instances`: who is there.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::remote::{Client, Format, Look, Remote, Sheet, age, text};
+
+/// Lists the instances.
+#[derive(Debug, Args)]
+pub(super) struct Instances {
+    /// Only those of a pool.
+    #[arg(long, value_name = "NAME")]
+    pool: Option<String>,
+    /// Only those in a state, for instance `busy`.
+    #[arg(long, value_name = "STATE")]
+    state: Option<String>,
+    /// Only those that make no progress.
+    #[arg(long)]
+    stuck: bool,
+    /// At most so many.
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    limit: usize,
+    #[command(flatten)]
+    format: Format,
+    #[command(flatten)]
+    remote: Remote,
+}
+
+impl Instances {
+    pub(super) fn run(&self) -> ExitCode {
+        let filters = [("pool", self.pool.as_deref()), ("state", self.state.as_deref())];
+        let ask = async |client: &Client| {
+            let mut answer = client.list("/instances", &filters, self.limit).await?;
+            if self.stuck
+                && let Some(items) = answer["items"].as_array_mut()
+            {
+                items.retain(|row| row["stuck"] == true);
+            }
+            Ok(answer)
+        };
+        self.remote.show("instances", self.format, ask, people)
+    }
+}
+
+fn people(answer: &Value, look: &Look) -> String {
+    let columns = ["instance", "state", "for", "pool", "job", "host", "runner", ""];
+    let mut sheet = Sheet::new(look.paint, &columns);
+    for row in answer["items"].as_array().into_iter().flatten() {
+        let job = if row["job"].is_null() { &row["offered_job"] } else { &row["job"] };
+        sheet.row([
+            text(&row["name"]),
+            text(&row["state"]),
+            age(&row["since"], look.now),
+            text(&row["pool"]),
+            text(job),
+            text(&row["host"]),
+            text(&row["runner"]["name"]),
+            notes(row),
+        ]);
+    }
+    sheet.or("No instance matches.")
+}
+
+/// Returns what is special about an instance.
+pub(super) fn notes(row: &Value) -> String {
+    let mut notes = Vec::new();
+    if row["stuck"] == true {
+        notes.push("stuck".to_owned());
+    }
+    if row["owned"] == false {
+        notes.push("without owner".into());
+    }
+    if row["wish"].is_object() {
+        notes.push(format!("asked to {}", text(&row["wish"]["rank"])));
+    }
+    notes.join(", ")
+}

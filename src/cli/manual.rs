@@ -1,0 +1,77 @@
+//! `ostler completions`, `ostler man`: what shells and readers of manuals want.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Command, CommandFactory as _};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+/// Prints the completions of a shell.
+#[derive(Debug, Args)]
+pub(super) struct Completions {
+    /// The shell.
+    shell: Shell,
+}
+
+impl Completions {
+    pub(super) fn run(&self) -> ExitCode {
+        super::finish("completions", |out| {
+            // Written to memory first: the generator panics when its reader leaves.
+            let mut text = Vec::new();
+            clap_complete::generate(self.shell, &mut super::Cli::command(), "ostler", &mut text);
+            out.write_all(&text)?;
+            Ok(ExitCode::SUCCESS)
+        })
+    }
+}
+
+/// Prints the manual page, or writes one for each command.
+#[derive(Debug, Args)]
+pub(super) struct Manual {
+    /// Writes `ostler.1`, `ostler-run.1`, … into a folder instead.
+    #[arg(long, value_name = "FOLDER")]
+    to: Option<PathBuf>,
+}
+
+impl Manual {
+    pub(super) fn run(&self) -> ExitCode {
+        let command = super::Cli::command();
+        match &self.to {
+            None => super::finish("man", |out| {
+                let mut text = Vec::new();
+                Man::new(command).render(&mut text)?;
+                out.write_all(&text)?;
+                Ok(ExitCode::SUCCESS)
+            }),
+            Some(folder) => match write_all(folder, command) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("ostler man: cannot write into `{}`: {error}", folder.display());
+                    ExitCode::FAILURE
+                }
+            },
+        }
+    }
+}
+
+/// Writes the page of a command and of all below it.
+fn write_all(folder: &Path, mut command: Command) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    command.build();
+    write_one(folder, &command, "ostler")
+}
+
+fn write_one(folder: &Path, command: &Command, name: &str) -> io::Result<()> {
+    let mut text = Vec::new();
+    // The names of pages are few and live as long as the program.
+    let title: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    Man::new(command.clone().name(title).disable_help_subcommand(true)).render(&mut text)?;
+    std::fs::File::create(folder.join(format!("{name}.1")))?.write_all(&text)?;
+    let below = command.get_subcommands().filter(|it| !it.is_hide_set() && it.get_name() != "help");
+    for one in below {
+        write_one(folder, one, &format!("{name}-{}", one.get_name()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,345 @@
+//! Speaks HTTP with the daemon, and says what went wrong in a sentence a person can act on.
+
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+use super::address::Address;
+use crate::github::trust;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The daemon says something at least every 15 s; a line silent for so long is dead.
+const SILENCE: Duration = Duration::from_secs(45);
+/// How much of an answer is taken.
+const MOST: usize = 256 << 20;
+/// How many items are asked for at once.
+const PAGE: usize = 500;
+
+/// Tells why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum AskError {
+    /// The address is not one.
+    #[error("`--server {given}` is not an address; write http://HOST:PORT or https://HOST")]
+    Address { given: String },
+    /// The certificates cannot be used.
+    #[error("`--ca {path}` cannot be used: {why}")]
+    Ca { path: String, why: String },
+    /// The token cannot be one.
+    #[error("the token holds characters that no token has; copy it again")]
+    Token,
+    /// Nobody answers there.
+    #[error(
+        "nobody answers at {server}: {why}\n  Is the daemon running, and is that its `[http] listen`? \
+         Another place is given with --server."
+    )]
+    Away { server: String, why: String },
+    /// The answer takes too long.
+    #[error("{server} did not answer in {} s; look at its log, and at GET /readyz", PATIENCE.as_secs())]
+    Slow { server: String },
+    /// A token is needed, or another.
+    #[error(
+        "{server} does not let us in: {why}\n  Give the secret of an [[http.token]] as OSTLER_TOKEN, or with --token."
+    )]
+    Unauthorized { server: String, why: String },
+    /// There is no such thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// The daemon refused.
+    #[error("the daemon refused ({status}): {why}")]
+    Refused { status: u16, why: String },
+    /// The answer makes no sense.
+    #[error("what {server} answered is not from an Ostler daemon: {why}")]
+    Garbled { server: String, why: String },
+}
+
+impl AskError {
+    /// Returns the exit code: 1 failed, 2 usage, 3 not found.
+    pub(in crate::cli) fn code(&self) -> ExitCode {
+        match self {
+            Self::Address { .. } | Self::Ca { .. } | Self::Token => ExitCode::from(2),
+            Self::NotFound(_) => ExitCode::from(3),
+            Self::Away { .. }
+            | Self::Slow { .. }
+            | Self::Unauthorized { .. }
+            | Self::Refused { .. }
+            | Self::Garbled { .. } => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// Asks one daemon.
+#[derive(Clone)]
+pub(in crate::cli) struct Client {
+    address: Address,
+    token: Option<HeaderValue>,
+    http: legacy::Client<HttpsConnector<HttpConnector>, String>,
+}
+
+impl Client {
+    pub(super) fn new(
+        server: &str,
+        token: Option<String>,
+        ca: Option<&Path>,
+    ) -> Result<Self, AskError> {
+        let address = Address::read(server)?;
+        let bad = |path: &Path, why: String| AskError::Ca { path: path.display().to_string(), why };
+        let pem = ca
+            .map(|path| std::fs::read(path).map_err(|error| bad(path, error.to_string())))
+            .transpose()?;
+        let config = trust(pem.as_deref())
+            .map_err(|error| bad(ca.unwrap_or(Path::new("(none)")), error.to_string()))?;
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_connect_timeout(Some(Duration::from_secs(5)));
+        let https = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http();
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .build(https.enable_http1().wrap_connector(tcp));
+        let token = token.map(|token| bearer(&token)).transpose()?;
+        if token.is_some() && address.is_open_to_listeners() {
+            eprintln!("warning: the token travels to {address} in the open; use https");
+        }
+        Ok(Self { address, token, http })
+    }
+
+    /// Returns where the daemon is.
+    pub(in crate::cli) fn server(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Reads one thing.
+    pub(in crate::cli) async fn get(&self, path: &str) -> Result<Value, AskError> {
+        self.ask(Method::GET, path, None).await
+    }
+
+    /// Does something.
+    pub(in crate::cli) async fn act(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, AskError> {
+        self.ask(method, path, body).await
+    }
+
+    /// Reads a whole list, page by page, up to so many items.
+    pub(in crate::cli) async fn list(
+        &self,
+        path: &str,
+        filters: &[(&str, Option<&str>)],
+        most: usize,
+    ) -> Result<Value, AskError> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let size = PAGE.min(most.saturating_sub(items.len()).max(1)).to_string();
+            let more = [("limit", Some(size.as_str())), ("cursor", cursor.as_deref())];
+            let mut page = self.get(&with_query(path, filters.iter().chain(&more))).await?;
+            let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) else {
+                return Err(self.garbled("a list without `items`"));
+            };
+            items.extend(found);
+            cursor = page["next_cursor"].as_str().map(ToOwned::to_owned);
+            if cursor.is_none() || items.len() >= most {
+                return Ok(serde_json::json!({ "items": items, "next_cursor": cursor }));
+            }
+        }
+    }
+
+    /// Follows the events, after one that was heard last.
+    pub(in crate::cli) async fn follow(&self, last: Option<&str>) -> Result<Stream, AskError> {
+        let mut request = self.request(Method::GET, "/events", None)?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(last) = last.and_then(|last| HeaderValue::from_str(last).ok()) {
+            request.headers_mut().insert("Last-Event-ID", last);
+        }
+        let answer = self.send(request).await?;
+        if answer.status() != StatusCode::OK {
+            return Err(self.refusal(answer).await);
+        }
+        Ok(Stream { body: answer.into_body(), rest: Vec::new(), message: Message::default() })
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, AskError> {
+        let request = self.request(method, path, body)?;
+        let slow = |_| AskError::Slow { server: self.server() };
+        let answered = async {
+            let answer = self.send(request).await?;
+            if !answer.status().is_success() {
+                return Err(self.refusal(answer).await);
+            }
+            let text = self.whole(answer).await?;
+            if text.is_empty() {
+                return Ok(Value::Null);
+            }
+            serde_json::from_slice(&text).map_err(|error| self.garbled(&error.to_string()))
+        };
+        tokio::time::timeout(PATIENCE, answered).await.map_err(slow)?
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Request<String>, AskError> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(self.address.of(&format!("/api/v1{path}")))
+            .header(ACCEPT, "application/json");
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let bad = |_| AskError::NotFound(format!("nothing can be called `{path}`"));
+        request.body(body).map_err(bad)
+    }
+
+    async fn send(&self, request: Request<String>) -> Result<Response<Incoming>, AskError> {
+        self.http
+            .request(request)
+            .await
+            .map_err(|error| AskError::Away { server: self.server(), why: root_of(&error) })
+    }
+
+    async fn whole(&self, answer: Response<Incoming>) -> Result<Vec<u8>, AskError> {
+        let body = Limited::new(answer.into_body(), MOST).collect().await;
+        body.map(|body| body.to_bytes().to_vec()).map_err(|error| AskError::Away {
+            server: self.server(),
+            why: format!("the answer broke off: {error}"),
+        })
+    }
+
+    /// Reads the problem in an answer that is none.
+    async fn refusal(&self, answer: Response<Incoming>) -> AskError {
+        let status = answer.status();
+        let body = match self.whole(answer).await {
+            Ok(body) => body,
+            Err(error) => return error,
+        };
+        let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let told = problem["detail"].as_str().or(problem["title"].as_str());
+        let why = told.unwrap_or(status.canonical_reason().unwrap_or("no reason given")).to_owned();
+        match status {
+            StatusCode::UNAUTHORIZED => AskError::Unauthorized { server: self.server(), why },
+            StatusCode::NOT_FOUND if told.is_some() => AskError::NotFound(why),
+            StatusCode::NOT_FOUND => self.garbled("it has no admin API"),
+            _ => AskError::Refused { status: status.as_u16(), why },
+        }
+    }
+
+    fn garbled(&self, why: &str) -> AskError {
+        AskError::Garbled { server: self.server(), why: why.to_owned() }
+    }
+}
+
+/// Holds one message of the stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli) struct Message {
+    /// Its number, if it has one.
+    pub(in crate::cli) id: Option<String>,
+    /// What kind it is.
+    pub(in crate::cli) event: String,
+    /// What it says.
+    pub(in crate::cli) data: String,
+}
+
+/// Is a line to the daemon on which it tells events.
+pub(in crate::cli) struct Stream {
+    body: Incoming,
+    rest: Vec<u8>,
+    message: Message,
+}
+
+impl Stream {
+    /// Returns the next message; nothing when the line is gone or silent for too long.
+    pub(in crate::cli) async fn next(&mut self) -> Option<Message> {
+        loop {
+            while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                let line = String::from_utf8_lossy(&line);
+                if let Some(message) = self.take(line.trim_end_matches(['\n', '\r'])) {
+                    return Some(message);
+                }
+            }
+            let frame = tokio::time::timeout(SILENCE, self.body.frame()).await.ok()??.ok()?;
+            if let Ok(data) = frame.into_data() {
+                self.rest.extend_from_slice(&data);
+            }
+        }
+    }
+
+    fn take(&mut self, line: &str) -> Option<Message> {
+        if line.is_empty() {
+            let message = std::mem::take(&mut self.message);
+            return (!message.data.is_empty()).then_some(message);
+        }
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match name {
+            "id" => self.message.id = Some(value.to_owned()),
+            "event" => value.clone_into(&mut self.message.event),
+            "data" => {
+                if !self.message.data.is_empty() {
+                    self.message.data.push('\n');
+                }
+                self.message.data.push_str(value);
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// Returns a path with its query; names may hold anything.
+fn with_query<'a>(
+    path: &str,
+    filters: impl Iterator<Item = &'a (&'a str, Option<&'a str>)>,
+) -> String {
+    let given = filters.filter_map(|(key, value)| Some(format!("{key}={}", encode((*value)?))));
+    let query = given.collect::<Vec<_>>().join("&");
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+/// Escapes a name for use in an address.
+pub(in crate::cli) fn encode(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let letter = |byte: u8| {
+        if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    };
+    text.bytes().map(letter).collect()
+}
+
+fn bearer(token: &str) -> Result<HeaderValue, AskError> {
+    let mut value =
+        HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| AskError::Token)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Returns what lies at the bottom of an error: that is where the reason is.
+fn root_of(error: &dyn Error) -> String {
+    let mut root = error;
+    while let Some(cause) = root.source() {
+        root = cause;
+    }
+    root.to_string()
+}

@@ -1,0 +1,115 @@
+//! `ostler status`: the fleet at a glance.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use ostler_actors::model::State;
+use serde_json::Value;
+
+use super::remote::{Format, Look, Remote, Sheet, age, count, text, time};
+
+/// Shows the fleet at a glance: what needs attention, the pools, the budget.
+#[derive(Debug, Args)]
+pub(super) struct Status {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Status {
+    pub(super) fn run(&self) -> ExitCode {
+        self.remote.show("status", self.format, async |client| client.get("/fleet").await, people)
+    }
+}
+
+fn people(fleet: &Value, look: &Look) -> String {
+    let (jobs, instances) = (&fleet["jobs"], &fleet["instances"]);
+    let waiting = count(&jobs["waiting"]) + count(&jobs["queued"]) + count(&jobs["offered"]);
+    let [name, version, stage] = ["name", "version", "stage"].map(|key| text(&fleet[key]));
+    let oldest = match time(&fleet["oldest_queued_at"]) {
+        Some(_) => format!(", the oldest for {}", age(&fleet["oldest_queued_at"], look.now)),
+        None => String::new(),
+    };
+    let mut out = vec![
+        Sheet::heading(look.paint, &format!("{name}, Ostler {version}, {stage}")),
+        format!("instances {}: {}\n", count(&instances["total"]), states_of(&instances["states"])),
+        format!("jobs: {} running, {waiting} waiting{oldest}\n", count(&jobs["running"])),
+    ];
+    out.extend(concerns(fleet).into_iter().map(|concern| format!("! {concern}\n")));
+    let pools = fleet["pools"].as_array().map_or(&[][..], Vec::as_slice);
+    out.push(format!("\n{}", super::pools::table(pools, look)));
+    let budgets = budgets_of(fleet, look);
+    if !budgets.is_empty() {
+        out.push(format!("\n{budgets}"));
+    }
+    out.concat()
+}
+
+/// Returns what a person should look at, worst first.
+pub(super) fn concerns(fleet: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut say = |number: u64, what: &str| {
+        if number > 0 {
+            found.push(format!("{number} {what}"));
+        }
+    };
+    say(
+        count(&fleet["violations"]),
+        "broken promises: a bug of ours; please report it with the log",
+    );
+    say(count(&fleet["leaks"]), "machines that nobody answers for");
+    say(count(&fleet["stuck"]), "stuck: see `ostler instances --stuck`");
+    let foreign = fleet["foreign_machines"].as_array().map_or(0, Vec::len);
+    say(foreign as u64, "machines of another daemon: see `ostler adopt --help`");
+    if fleet["config_problem"].is_string() {
+        found.push(format!(
+            "the last edit of the configuration is not in force: {}",
+            text(&fleet["config_problem"])
+        ));
+    }
+    for pool in fleet["pools"].as_array().into_iter().flatten() {
+        if pool["breaker_since"].is_string() {
+            let name = text(&pool["name"]);
+            found.push(format!(
+                "{name} makes no runners, its creations fail: see `ostler explain pool {name}`"
+            ));
+        }
+    }
+    found
+}
+
+/// Returns counts in words: `2 idle, 1 busy`.
+pub(super) fn states_of(states: &Value) -> String {
+    let order = State::ALL.map(State::as_str);
+    let words: Vec<String> = order
+        .iter()
+        .filter(|state| count(&states[**state]) > 0 && **state != "deleted")
+        .map(|state| format!("{} {state}", count(&states[*state])))
+        .collect();
+    if words.is_empty() { "nobody".into() } else { words.join(", ") }
+}
+
+fn budgets_of(fleet: &Value, look: &Look) -> String {
+    let mut sheet = Sheet::new(look.paint, &["budget", "left", "of", "full again"]);
+    let mut any = false;
+    for forge in fleet["forges"].as_array().into_iter().flatten() {
+        for budget in forge["budgets"].as_array().into_iter().flatten() {
+            any = true;
+            let left = time(&budget["resets_at"])
+                .map(|at| at.as_second().saturating_sub(look.now.as_second()).max(0));
+            sheet.row([
+                format!(
+                    "{} {} {}",
+                    text(&forge["name"]),
+                    text(&budget["credential"]),
+                    text(&budget["resource"])
+                ),
+                text(&budget["remaining"]),
+                text(&budget["limit"]),
+                left.map_or_else(|| "–".into(), |seconds| format!("in {}m", seconds / 60)),
+            ]);
+        }
+    }
+    if any { sheet.or("") } else { String::new() }
+}

@@ -1,0 +1,240 @@
+//! What `top` knows, what is selected, and which key does what; no terminal here.
+
+use ratatui::crossterm::event::{KeyCode, KeyModifiers};
+use serde_json::Value;
+
+use crate::cli::remote::{encode, text};
+
+/// Names a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tab {
+    Pools,
+    Instances,
+    Jobs,
+    Deaths,
+}
+
+impl Tab {
+    pub(super) const ALL: [Self; 4] = [Self::Pools, Self::Instances, Self::Jobs, Self::Deaths];
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Pools => "Pools",
+            Self::Instances => "Instances",
+            Self::Jobs => "Jobs",
+            Self::Deaths => "Deaths",
+        }
+    }
+
+    fn place(self) -> usize {
+        Self::ALL.iter().position(|tab| *tab == self).unwrap_or_default()
+    }
+}
+
+/// Names something to ask the daemon for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    Fleet,
+    Instances,
+    Jobs,
+    Deaths,
+    /// Why something is as it is: a path.
+    Explain(String),
+}
+
+/// Tells what a key means for the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Stay,
+    Leave,
+}
+
+/// Tells what lies over the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    Nothing,
+    Help,
+    /// Why something is as it is: its name, and the path that was asked.
+    Why(String, String),
+}
+
+/// Holds all that `top` shows.
+pub(super) struct Board {
+    pub(super) server: String,
+    pub(super) fleet: Value,
+    pub(super) rows: [Value; 3],
+    pub(super) tab: Tab,
+    pub(super) selected: [usize; 4],
+    pub(super) filter: String,
+    pub(super) typing: bool,
+    pub(super) over: Over,
+    pub(super) why: Option<Value>,
+    pub(super) trouble: Option<String>,
+}
+
+impl Board {
+    pub(super) fn new(server: String) -> Self {
+        Self {
+            server,
+            fleet: Value::Null,
+            rows: [Value::Null, Value::Null, Value::Null],
+            tab: Tab::Pools,
+            selected: [0; 4],
+            filter: String::new(),
+            typing: false,
+            over: Over::Nothing,
+            why: None,
+            trouble: None,
+        }
+    }
+
+    /// Returns what should be asked beside the fleet.
+    pub(super) fn question(&self) -> Question {
+        match (&self.over, self.tab) {
+            (Over::Why(_, path), _) => Question::Explain(path.clone()),
+            (Over::Nothing | Over::Help, Tab::Pools) => Question::Fleet,
+            (Over::Nothing | Over::Help, Tab::Instances) => Question::Instances,
+            (Over::Nothing | Over::Help, Tab::Jobs) => Question::Jobs,
+            (Over::Nothing | Over::Help, Tab::Deaths) => Question::Deaths,
+        }
+    }
+
+    /// Takes an answer; what is known stays when there is none.
+    pub(super) fn hear(&mut self, question: Question, answer: Result<Value, String>) {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(why) => {
+                self.trouble = Some(why);
+                return;
+            }
+        };
+        self.trouble = None;
+        match question {
+            Question::Fleet => self.fleet = answer,
+            Question::Instances => self.rows[0] = answer,
+            Question::Jobs => self.rows[1] = answer,
+            Question::Deaths => self.rows[2] = answer,
+            Question::Explain(path) => {
+                if matches!(&self.over, Over::Why(_, asked) if *asked == path) {
+                    self.why = Some(answer);
+                }
+            }
+        }
+        self.stay_inside();
+    }
+
+    /// Returns the rows of the open list that pass the filter.
+    pub(super) fn visible(&self) -> Vec<&Value> {
+        let rows = match self.tab {
+            Tab::Pools => &self.fleet["pools"],
+            Tab::Instances => &self.rows[0]["items"],
+            Tab::Jobs => &self.rows[1]["items"],
+            Tab::Deaths => &self.rows[2]["items"],
+        };
+        let needle = self.filter.to_lowercase();
+        let keys = ["name", "instance", "pool", "state", "verdict", "repository", "host", "id"];
+        let fits = |row: &&Value| {
+            needle.is_empty()
+                || keys.iter().any(|key| {
+                    row[*key].as_str().is_some_and(|text| text.to_lowercase().contains(&needle))
+                })
+        };
+        rows.as_array().into_iter().flatten().filter(fits).collect()
+    }
+
+    /// Returns the place of the selected row.
+    pub(super) fn cursor(&self) -> usize {
+        self.selected[self.tab.place()]
+    }
+
+    /// Does what a key means.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a keyboard has more keys than we have uses"
+    )]
+    pub(super) fn press(&mut self, key: KeyCode, with: KeyModifiers) -> Next {
+        if with.contains(KeyModifiers::CONTROL) && key == KeyCode::Char('c') {
+            return Next::Leave;
+        }
+        if self.typing {
+            self.type_key(key);
+            return Next::Stay;
+        }
+        if self.over != Over::Nothing {
+            if matches!(key, KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | '?')) {
+                self.over = Over::Nothing;
+                self.why = None;
+            }
+            return Next::Stay;
+        }
+        match key {
+            KeyCode::Char('q') => return Next::Leave,
+            KeyCode::Char('?' | 'h') => self.over = Over::Help,
+            KeyCode::Char('/') => self.typing = true,
+            KeyCode::Esc => self.filter.clear(),
+            KeyCode::Char('1') => self.tab = Tab::Pools,
+            KeyCode::Char('2') => self.tab = Tab::Instances,
+            KeyCode::Char('3') => self.tab = Tab::Jobs,
+            KeyCode::Char('4') => self.tab = Tab::Deaths,
+            KeyCode::Tab | KeyCode::Right => self.turn(1),
+            KeyCode::BackTab | KeyCode::Left => self.turn(Tab::ALL.len() - 1),
+            KeyCode::Down | KeyCode::Char('j') => self.step(1),
+            KeyCode::Up | KeyCode::Char('k') => self.step(-1),
+            KeyCode::PageDown => self.step(10),
+            KeyCode::PageUp => self.step(-10),
+            KeyCode::Home | KeyCode::Char('g') => self.step(isize::MIN),
+            KeyCode::End | KeyCode::Char('G') => self.step(isize::MAX),
+            KeyCode::Enter => self.explain(),
+            _ => {}
+        }
+        self.stay_inside();
+        Next::Stay
+    }
+
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "a keyboard has more keys than we have uses"
+    )]
+    fn type_key(&mut self, key: KeyCode) {
+        match key {
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
+                self.typing = false;
+                self.filter.clear();
+            }
+            KeyCode::Backspace => drop(self.filter.pop()),
+            KeyCode::Char(c) if self.filter.chars().count() < 60 => self.filter.push(c),
+            _ => {}
+        }
+        self.stay_inside();
+    }
+
+    fn turn(&mut self, by: usize) {
+        self.tab = Tab::ALL[(self.tab.place() + by) % Tab::ALL.len()];
+    }
+
+    fn step(&mut self, by: isize) {
+        let cursor = &mut self.selected[self.tab.place()];
+        *cursor = cursor.saturating_add_signed(by);
+    }
+
+    fn stay_inside(&mut self) {
+        let last = self.visible().len().saturating_sub(1);
+        let cursor = &mut self.selected[self.tab.place()];
+        *cursor = (*cursor).min(last);
+    }
+
+    fn explain(&mut self) {
+        let Some(row) = self.visible().get(self.cursor()).copied() else { return };
+        let (kind, name) = match self.tab {
+            Tab::Pools => ("pools", &row["name"]),
+            Tab::Instances => ("instances", &row["name"]),
+            Tab::Jobs => ("jobs", &row["id"]),
+            Tab::Deaths => ("instances", &row["instance"]),
+        };
+        let name = name.as_str().unwrap_or_default();
+        let path = format!("/{kind}/{}/explain", encode(name));
+        self.over = Over::Why(text(&Value::String(name.to_owned())), path);
+        self.why = None;
+    }
+}
