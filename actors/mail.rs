@@ -129,14 +129,32 @@ impl From<Gone> for NoAnswer {
 }
 
 /// Carries an answer back to whoever asked, if they still listen.
-#[derive(Debug)]
-pub struct Reply<T>(Option<oneshot::Sender<T>>);
+pub struct Reply<T>(Option<Way<T>>);
+
+/// The way an answer takes.
+enum Way<T> {
+    /// To somebody who waits.
+    Waiting(oneshot::Sender<T>),
+    /// Into something small that is done with it, such as counting.
+    Noted(Box<dyn FnOnce(T) + Send>),
+}
+
+impl<T> std::fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Reply(…)" } else { "Reply(nobody)" })
+    }
+}
 
 impl<T> Reply<T> {
     /// Makes a reply and the place where its answer arrives.
     pub fn channel() -> (Self, oneshot::Receiver<T>) {
         let (sender, receiver) = oneshot::channel();
-        (Self(Some(sender)), receiver)
+        (Self(Some(Way::Waiting(sender))), receiver)
+    }
+
+    /// Makes a reply whose answer is noted at once, where it is given.
+    pub fn noted(note: impl FnOnce(T) + Send + 'static) -> Self {
+        Self(Some(Way::Noted(Box::new(note))))
     }
 
     /// Makes a reply nobody waits for.
@@ -146,14 +164,20 @@ impl<T> Reply<T> {
 
     /// Sends the answer.
     pub fn send(self, answer: T) {
-        if let Some(sender) = self.0 {
+        match self.0 {
             // The asker may have given up; that is their right.
-            drop(sender.send(answer));
+            Some(Way::Waiting(sender)) => drop(sender.send(answer)),
+            Some(Way::Noted(note)) => note(answer),
+            None => {}
         }
     }
 
     /// Returns whether the asker has given up.
     pub fn is_abandoned(&self) -> bool {
-        self.0.as_ref().is_none_or(oneshot::Sender::is_closed)
+        match &self.0 {
+            Some(Way::Waiting(sender)) => sender.is_closed(),
+            Some(Way::Noted(_)) => false,
+            None => true,
+        }
     }
 }

@@ -19,7 +19,7 @@ use crate::instance::ToInstance;
 use crate::mail::Inlet;
 use crate::model::{
     Event, HolderId, HostName, Instance, InstanceId, Job, JobFact, JobId, MachineName, PoolId,
-    ProviderId, State, Timestamp,
+    ProviderId, Reason, State, Timestamp,
 };
 
 /// How many events a slow reader may lag behind before it is told that it missed some.
@@ -34,6 +34,7 @@ pub struct Registry {
     feed: broadcast::Sender<Arc<Event>>,
     told: AtomicU64,
     violations: AtomicU64,
+    asks: DashMap<(Reason, &'static str), u64>,
 }
 
 struct Slot {
@@ -87,6 +88,7 @@ impl Default for Registry {
             feed: broadcast::channel(FEED).0,
             told: AtomicU64::new(0),
             violations: AtomicU64::new(0),
+            asks: DashMap::new(),
         }
     }
 }
@@ -265,6 +267,16 @@ impl Registry {
     /// Follows the feed from now on; a reader that lags is told.
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
         self.feed.subscribe()
+    }
+
+    /// Counts what came of a question of the reaper's.
+    pub(crate) fn count_ask(&self, reason: Reason, answer: &'static str) {
+        *self.asks.entry((reason, answer)).or_default() += 1;
+    }
+
+    /// Returns what came of the reaper's questions since the start.
+    pub fn asks(&self) -> BTreeMap<(Reason, &'static str), u64> {
+        self.asks.iter().map(|asked| (*asked.key(), *asked.value())).collect()
     }
 
     /// Counts a broken invariant.

@@ -56,6 +56,11 @@ const RULES: &[Rule] = &[
         why: "only the Kubernetes provider speaks to a cluster",
     },
     Rule {
+        words: &["prometheus_client"],
+        homes: &["src/telemetry/"],
+        why: "figures are kept in one place, with bounded labels",
+    },
+    Rule {
         words: &["std::env", "env::"],
         homes: &["src/config/load.rs", "src/main.rs"],
         why: "the environment is read once, where it is checked and explained",

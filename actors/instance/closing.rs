@@ -140,7 +140,7 @@ impl Turn<'_> {
     /// Returns the remains of a machine that was never made.
     fn nothing_left(&self) -> Option<Remains> {
         let never_made = self.row.create_called_at.is_none() && !self.row.adopted;
-        never_made.then_some(Remains { exit: None, tail: Tail::NotNeeded })
+        never_made.then_some(Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] })
     }
 
     /// Returns why it was asked to go, if nothing keeps it at the forge any more.

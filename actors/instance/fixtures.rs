@@ -250,7 +250,7 @@ pub(super) fn inputs() -> Vec<Named> {
             Answer::Job(Sighting::Seen(JobReading { fact, runner, run_over: false }))
         }),
         answer("remains", CallKind::Remains, || {
-            Answer::Remains(Remains { exit: None, tail: Tail::NotNeeded })
+            Answer::Remains(Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] })
         }),
         answer("delete accepted", CallKind::Delete, || Answer::Deleted(Ok(Deletion::Accepted))),
         answer("delete not found", CallKind::Delete, || Answer::Deleted(Ok(Deletion::NotFound))),

@@ -78,7 +78,9 @@ fn answer(row: &Instance, token: Token, call: &Call, begun: Timestamp) -> Option
         }
         Call::LookWork(_) => Answer::Work { begun, seen: Sighting::Absent },
         Call::LookJob(_) => Answer::Job(Sighting::Absent),
-        Call::Remains { .. } => Answer::Remains(Remains { exit: None, tail: Tail::NotNeeded }),
+        Call::Remains { .. } => {
+            Answer::Remains(Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] })
+        }
         Call::Delete(_) => Answer::Deleted(Ok(Deletion::Accepted)),
         Call::AskDelivery(..) | Call::AskOpen(..) => return None,
     };

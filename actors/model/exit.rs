@@ -28,12 +28,15 @@ pub struct Remains {
     pub exit: Option<ExitFacts>,
     /// The end of the log.
     pub tail: Tail,
+    /// What else the provider told, in words: messages, the state of the host, last events.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 impl Remains {
     /// Returns the remains of a machine that told nothing, with the reason.
     pub fn unavailable(why: impl Into<String>) -> Self {
-        Self { exit: None, tail: Tail::Unavailable(why.into()) }
+        Self { exit: None, tail: Tail::Unavailable(why.into()), notes: Vec::new() }
     }
 }
 

@@ -165,6 +165,10 @@ impl Ruling {
 
 fn not_created(findings: &Findings<'_>) -> Option<Ruling> {
     match findings.end {
+        // No room is no mistake of anybody: the pool waits until there is some.
+        Some(End::NotCreated { why }) if why.contains("exceeded quota") => {
+            Some(rule(VerdictClass::Unschedulable, Confidence::High, format!("no room: {why}")))
+        }
         Some(End::NotCreated { why }) => {
             Some(rule(VerdictClass::CreateFailed, Confidence::High, format!("no machine: {why}")))
         }
@@ -302,6 +306,7 @@ fn told(findings: &Findings<'_>, exit: &ExitFacts) -> Vec<String> {
             last.message
         )),
     }
+    words.extend(findings.remains.notes.iter().cloned());
     words
 }
 

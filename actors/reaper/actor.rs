@@ -15,11 +15,11 @@ use super::rest::{Round, at_rest};
 use super::sweep::{Found, FoundRunner, Memory, compare, compare_runners};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
-use crate::instance::{Retire, ToInstance};
+use crate::instance::{Consent, Retire, ToInstance};
 use crate::mail::{Inlet, Office, Reply};
 use crate::model::{
     Event, ForgeId, Instance, InstanceId, MachineName, Observation, Petition, ProviderId, Reason,
-    State, Subject, Timestamp, What, WishRank, is_due,
+    Refusal, State, Subject, Timestamp, What, WishRank, is_due,
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::{Errand, Inventory, Roster};
@@ -184,6 +184,7 @@ impl Reaper {
             Found::Foreign(_) => {}
             Found::Orphan(view) => {
                 if self.may_ask(&InstanceId::new(view.name.as_str()), Reason::Orphan) {
+                    self.start.base.registry.count_ask(Reason::Orphan, "told");
                     let letter = ToFleet::Orphan(provider.clone(), view.clone());
                     let _ = self.start.fleet.tell(letter);
                 }
@@ -211,6 +212,7 @@ impl Reaper {
         match self.start.settings.mode {
             ReaperMode::Active => true,
             ReaperMode::Shadow => {
+                self.start.base.registry.count_ask(reason, "shadow");
                 self.announce(Subject::Instance(id.clone()), What::ShadowAsk(reason));
                 false
             }
@@ -238,7 +240,8 @@ impl Reaper {
         by: Option<Petition>,
         evidence: String,
     ) {
-        let reply = Reply::nobody();
+        let registry = Arc::clone(&self.start.base.registry);
+        let reply = Reply::noted(move |answer| registry.count_ask(reason, answered(answer)));
         let _ = self.start.fleet.tell(ToFleet::Reap {
             pool: record.pool.clone(),
             instance: record.id.clone(),
@@ -320,6 +323,26 @@ impl Reaper {
                 self.kill(record, "nobody claims it".into());
             }
         }
+    }
+}
+
+/// Returns the word an answer is counted under.
+fn answered(answer: Result<Consent, Refusal>) -> &'static str {
+    match answer {
+        Ok(Consent::Going) => "going",
+        Ok(Consent::Noted) => "noted",
+        Ok(Consent::Looking) => "looking",
+        Err(Refusal::Busy) => "busy",
+        Err(Refusal::Offered) => "offered",
+        Err(Refusal::Leaving) => "leaving",
+        Err(Refusal::NotReady) => "not_ready",
+        Err(Refusal::EarlyBinding) => "early_binding",
+        Err(Refusal::Registered) => "registered",
+        Err(Refusal::Unsettled) => "unsettled",
+        Err(Refusal::Stale) => "stale",
+        Err(Refusal::Budget) => "budget",
+        Err(Refusal::Unknown) => "unknown",
+        Err(Refusal::Taken) => "taken",
     }
 }
 

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use ostler_actors::model::Scope;
+use jiff::Timestamp;
+use ostler_actors::model::{Binding, Scope};
 use serde::Serialize;
 
-use crate::config::{Config, External, ForgeSettings, ProviderSettings};
-use crate::daemon::{open_forge, probe_external, try_provider};
+use crate::config::{Config, External, ForgeSettings, Kubernetes, ProviderSettings};
+use crate::daemon::{open_forge, open_kubernetes, probe_external, try_provider};
 use crate::github::{Finding, Grade, LiveWish};
 use crate::providers::external::Told;
+use crate::providers::kubernetes::{Granted, Need, RIGHTS, Rehearsed, is_needed};
 
 /// Shows one finding and where it belongs.
 #[derive(Serialize)]
@@ -31,6 +33,11 @@ pub(super) fn check(out: &mut dyn Write, config: &Config, json: bool) -> io::Res
         for (name, forge) in &config.forges {
             rows.extend(try_forge(config, name, forge).await);
         }
+        for (name, provider) in &config.providers {
+            if let ProviderSettings::Kubernetes(kubernetes) = provider {
+                rows.extend(try_cluster(config, name, kubernetes).await);
+            }
+        }
         rows
     });
     for (name, provider) in &config.providers {
@@ -40,7 +47,8 @@ pub(super) fn check(out: &mut dyn Write, config: &Config, json: bool) -> io::Res
     }
     // A provider may want a runtime of its own, or none.
     let _inside = runtime.enter();
-    rows.extend(config.providers.iter().map(|(name, provider)| {
+    let others = config.providers.iter().filter(|(_, it)| it.kind() != "kubernetes");
+    rows.extend(others.map(|(name, provider)| {
         let (grade, says) = match try_provider(name, provider, &config.daemon.state_dir) {
             Ok(()) => (Grade::Ok, "opens".to_owned()),
             Err(error) => (Grade::Wrong, chain(&error)),
@@ -79,6 +87,59 @@ async fn try_forge(config: &Config, name: &str, forge: &ForgeSettings) -> Vec<Ro
         let findings = github.try_scope(&wish).await;
         let row = |finding| Row { of: of.clone(), scope: Some(scope.to_string()), finding };
         rows.extend(findings.into_iter().map(row));
+    }
+    rows
+}
+
+/// Asks a cluster for every right we use, and lets it judge the pods of every pool.
+async fn try_cluster(config: &Config, name: &str, kubernetes: &Kubernetes) -> Vec<Row> {
+    let of = format!("provider {name}");
+    let row = |what, grade, says: String| Row {
+        of: of.clone(),
+        scope: None,
+        finding: Finding { what, grade, says },
+    };
+    let cluster = match open_kubernetes(name, kubernetes, &config.http) {
+        Ok(cluster) => cluster,
+        Err(error) => return vec![row("provider", Grade::Wrong, chain(&error))],
+    };
+    let pools: Vec<_> = config.pools.iter().filter(|pool| pool.provider == name).collect();
+    let bindings: Vec<Binding> = pools.iter().map(|pool| pool.binding).collect();
+    let mut rows = Vec::new();
+    for right in RIGHTS {
+        let needed = is_needed(right, &bindings);
+        match cluster.has(right).await {
+            Granted::No if needed => rows.push(row(
+                "rights",
+                Grade::Wrong,
+                format!("may not {right}; grant it as in config/kubernetes/rbac.yaml"),
+            )),
+            Granted::No if right.need == Need::Advised => rows.push(row(
+                "rights",
+                Grade::Doubt,
+                format!("may not {right}: less can be told about deaths and drained nodes"),
+            )),
+            Granted::Yes | Granted::No => {}
+            Granted::Unknown(why) => {
+                rows.push(row("cluster", Grade::Wrong, format!("cannot be asked: {why}")));
+                return rows;
+            }
+        }
+    }
+    if rows.is_empty() {
+        rows.push(row("rights", Grade::Ok, "may do all that is needed".into()));
+    }
+    for pool in pools {
+        let (grade, says) = match cluster.rehearse(&pool.spec(Timestamp::now())).await {
+            Rehearsed::Fits => (Grade::Ok, format!("pods of pool `{}` are accepted", pool.name)),
+            Rehearsed::Refused(why) => {
+                (Grade::Wrong, format!("pods of pool `{}` are refused: {why}", pool.name))
+            }
+            Rehearsed::Unknown(why) => {
+                (Grade::Doubt, format!("pods of pool `{}` could not be tried: {why}", pool.name))
+            }
+        };
+        rows.push(row("pod", grade, says));
     }
     rows
 }

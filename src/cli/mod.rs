@@ -19,6 +19,7 @@ mod live;
 mod manual;
 mod openapi;
 mod plan;
+mod poller;
 mod pools;
 mod remote;
 mod run;
@@ -93,6 +94,9 @@ enum Command {
     /// Keeps one local runner; started by the daemon.
     #[command(hide = true)]
     Keeper(keeper::Keeper),
+    /// Waits in a warm pod until there is work; started by the cluster.
+    #[command(hide = true)]
+    Poller(poller::Poller),
     /// Serves one job of the demo; started by the daemon.
     #[command(hide = true)]
     DemoRunner(demo_runner::DemoRunner),
@@ -127,6 +131,7 @@ impl Cli {
             Command::Store(store) => store.run(),
             Command::Openapi(openapi) => openapi.run(),
             Command::Keeper(keeper) => keeper.run(),
+            Command::Poller(poller) => poller.run(),
             Command::DemoRunner(runner) => runner.run(),
         }
     }

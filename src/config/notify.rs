@@ -1,14 +1,20 @@
 //! `[notify]`: who is told when a person is needed.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::keys::{Key, Keys, Kind};
 use super::nearest::{listed, nearest};
 use super::secrets::Secret;
 use super::section::Section;
+use super::written;
 
 /// What can be told.
-const OCCASIONS: [&str; 4] = ["stuck", "breaker", "leak", "config"];
+const OCCASIONS: [&str; 6] = ["death", "stuck", "breaker", "leak", "queue", "config"];
+
+/// The words of a message where nobody says otherwise.
+const USUAL: &str = "[{fleet}] {sentence} {advice}";
 
 /// The keys of `[notify]`.
 pub(crate) const KEYS: Keys = &[&[
@@ -22,11 +28,29 @@ pub(crate) const KEYS: Keys = &[&[
     Key::new(
         "on",
         Kind::Texts,
-        "What is told: stuck (an instance makes no progress), breaker (a pool \
-            stopped creating), leak (a machine without an owner), config (a reload \
-            was refused).",
+        "What is told: death (an instance ended as it should not), stuck (an instance makes no \
+            progress), breaker (a pool stopped creating), leak (a machine without an owner), queue \
+            (a job waits longer than queue_after), config (a reload was refused).",
     )
-    .or("[\"stuck\", \"breaker\", \"leak\", \"config\"]"),
+    .or("[\"death\", \"stuck\", \"breaker\", \"leak\", \"queue\", \"config\"]"),
+    Key::new(
+        "queue_after",
+        Kind::Duration { least: 1 },
+        "How long a job that a pool could serve may wait before somebody is told.",
+    )
+    .or("\"10m\""),
+    Key::new(
+        "per_hour",
+        Kind::Whole { least: 1, most: 10_000 },
+        "How many messages go out in an hour at most; the next one says how many did not.",
+    )
+    .or("20"),
+    Key::new(
+        "template",
+        Kind::Text,
+        "The words of a message, with {fleet}, {occasion}, {subject}, {sentence} and {advice}.",
+    )
+    .or("\"[{fleet}] {sentence} {advice}\""),
 ]];
 
 /// Holds `[notify]`.
@@ -34,8 +58,15 @@ pub(crate) const KEYS: Keys = &[&[
 pub struct Notify {
     /// Where the message is posted.
     pub url: Secret,
-    /// What is told: all of `stuck`, `breaker`, `leak`, `config`.
+    /// What is told: all of `death`, `stuck`, `breaker`, `leak`, `queue`, `config`.
     pub on: Vec<String>,
+    /// How long a job may wait before somebody is told: `"10m"`.
+    #[serde(serialize_with = "written::duration")]
+    pub queue_after: Duration,
+    /// How many messages go out in an hour: 20.
+    pub per_hour: u32,
+    /// The words of a message.
+    pub template: String,
 }
 
 impl Notify {
@@ -53,6 +84,9 @@ impl Notify {
         Some(Self {
             url: section.secret("url")?,
             on: if section.node("on").is_some() { wanted } else { all() },
+            queue_after: section.duration("queue_after").unwrap_or(Duration::from_mins(10)),
+            per_hour: section.whole("per_hour").unwrap_or(20),
+            template: section.text_or("template", USUAL),
         })
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::pools::Pool;
 use super::providers::ProviderSettings;
+use crate::config;
 
 /// Returns the revision of a pool's machines. It must stay the same from release to release as
 /// long as the configuration does: a new one replaces every idle machine of the pool.
@@ -48,6 +49,10 @@ fn made_by(provider: &ProviderSettings) -> Value {
             "limits": process.limits,
             "nice": process.nice,
         }),
+        // Only where it is written: a release of ours must not replace every pod.
+        ProviderSettings::Kubernetes(config::Kubernetes { poller_image: Some(image), .. }) => {
+            json!({ "poller_image": image })
+        }
         // Where a cluster is and how an executable is called do not change what they make.
         ProviderSettings::Kubernetes(_) | ProviderSettings::External(_) => Value::Null,
     }

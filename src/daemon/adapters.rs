@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use ostler_actors::model::{ForgeId, ProviderId};
 use ostler_actors::ports::{Chance, Clock, Forge, Inventory, Provider, Roster};
 
@@ -17,6 +18,10 @@ use super::external::{self, Means};
 use super::ground::{SystemChance, SystemClock};
 use crate::config::{self, Config, ForgeSettings, ProviderSettings};
 use crate::github::{Auth, Credential, GitHub, Settings};
+use crate::providers::identity::Reviewer;
+use crate::providers::kubernetes::{
+    Kubernetes, KubernetesSettings, Rehearsed, default_poller_image,
+};
 use crate::providers::process::{INHERITED, Limits, LocalProcess, ProcessSettings};
 use crate::store::{History as _, JobQuery, Page, SqlStore};
 
@@ -82,9 +87,55 @@ pub fn try_provider(
 ) -> Result<(), StartError> {
     match provider {
         ProviderSettings::Process(process) => open_process(name, process, state_dir).map(drop),
-        ProviderSettings::External(_) => Ok(()),
-        ProviderSettings::Kubernetes(_) => Err(not_yet(name, provider)),
+        // Those are asked themselves.
+        ProviderSettings::External(_) | ProviderSettings::Kubernetes(_) => Ok(()),
     }
+}
+
+/// Opens a provider of pods; it asks the cluster nothing yet.
+pub fn open_kubernetes(
+    name: &str,
+    kubernetes: &config::Kubernetes,
+    http: &config::Http,
+) -> Result<Kubernetes, StartError> {
+    Kubernetes::open(kubernetes_settings(kubernetes, http))
+        .map_err(|source| StartError::Kubernetes { name: name.to_owned(), source })
+}
+
+/// Lets clusters judge the pods of every pool that is new or has a new shape, without making
+/// one. A cluster that cannot be asked is no reason to stop.
+pub(super) async fn rehearse(
+    new: &Config,
+    old: Option<&Config>,
+    now: Timestamp,
+) -> Result<(), StartError> {
+    let mut rehearsals = Vec::new();
+    for (name, provider) in &new.providers {
+        let ProviderSettings::Kubernetes(kubernetes) = provider else { continue };
+        let same = old.filter(|old| old.providers.get(name) == Some(provider));
+        let known = |pool: &config::Pool| {
+            same.is_some_and(|old| {
+                old.pools.iter().any(|it| it.name == pool.name && it.revision == pool.revision)
+            })
+        };
+        let cluster = open_kubernetes(name, kubernetes, &new.http)?;
+        for pool in new.pools.iter().filter(|pool| pool.provider == *name && !known(pool)) {
+            let (cluster, spec) = (cluster.clone(), pool.spec(now));
+            rehearsals.push(async move { (cluster.rehearse(&spec).await, spec.id) });
+        }
+    }
+    for (rehearsed, pool) in futures_util::future::join_all(rehearsals).await {
+        match rehearsed {
+            Rehearsed::Fits => {}
+            Rehearsed::Refused(why) => {
+                return Err(StartError::Pod { pool: pool.to_string(), why });
+            }
+            Rehearsed::Unknown(why) => {
+                warn!(pool.id = %pool, "the pods of pool `{pool}` could not be tried: {why}");
+            }
+        }
+    }
+    Ok(())
 }
 
 fn connect(
@@ -107,10 +158,6 @@ fn open_process(
         .map_err(|source| StartError::Process { name: name.to_owned(), source })
 }
 
-fn not_yet(name: &str, provider: &ProviderSettings) -> StartError {
-    StartError::NotYet { name: name.to_owned(), kind: provider.kind() }
-}
-
 /// Providers lent by whoever runs the daemon in this process: they stand in for those configured
 /// under the same names.
 pub(super) type Lent = BTreeMap<ProviderId, Arc<dyn Provider>>;
@@ -121,16 +168,20 @@ pub(super) struct Providers {
     all: BTreeMap<ProviderId, Arc<dyn Provider>>,
     /// Those of processes, once more.
     processes: Vec<LocalProcess>,
+    /// Those of pods, once more.
+    clusters: BTreeMap<ProviderId, Kubernetes>,
 }
 
 impl Providers {
     /// Makes them.
     pub(super) fn build(config: &Config, means: &Means) -> Result<Self, StartError> {
-        let mut providers = Self { all: means.lent.clone(), processes: Vec::new() };
+        let mut providers =
+            Self { all: means.lent.clone(), processes: Vec::new(), clusters: BTreeMap::new() };
         for (name, provider) in &config.providers {
             if means.lent.contains_key(name.as_str()) {
                 continue;
             }
+            let id = ProviderId::new(name.as_str());
             let made: Arc<dyn Provider> = match provider {
                 ProviderSettings::Process(process) => {
                     let process = open_process(name, process, &config.daemon.state_dir)?;
@@ -142,9 +193,13 @@ impl Providers {
                     external::introduce(name, &external);
                     Arc::new(external)
                 }
-                ProviderSettings::Kubernetes(_) => return Err(not_yet(name, provider)),
+                ProviderSettings::Kubernetes(kubernetes) => {
+                    let cluster = open_kubernetes(name, kubernetes, &config.http)?;
+                    providers.clusters.insert(id.clone(), cluster.clone());
+                    Arc::new(cluster)
+                }
             };
-            providers.all.insert(ProviderId::new(name.as_str()), made);
+            providers.all.insert(id, made);
         }
         Ok(providers)
     }
@@ -154,6 +209,16 @@ impl Providers {
         for process in &self.processes {
             process.clear_leftovers();
         }
+    }
+
+    /// Returns those of pods.
+    pub(super) fn clusters(&self) -> &BTreeMap<ProviderId, Kubernetes> {
+        &self.clusters
+    }
+
+    /// Returns those who can tell whose a machine's token is.
+    pub(super) fn reviewers(&self) -> BTreeMap<ProviderId, Arc<dyn Reviewer>> {
+        self.clusters.iter().map(|(id, it)| (id.clone(), Arc::new(it.clone()) as _)).collect()
     }
 
     /// Returns the doing halves.
@@ -196,6 +261,17 @@ fn process_settings(process: &config::Process, state_dir: &Path) -> ProcessSetti
         Limits { memory: process.limits.memory, pids: process.limits.pids.map(u64::from) };
     settings.env = config::inherited(INHERITED);
     settings
+}
+
+fn kubernetes_settings(kubernetes: &config::Kubernetes, http: &config::Http) -> KubernetesSettings {
+    KubernetesSettings {
+        namespace: kubernetes.namespace.clone(),
+        kubeconfig: kubernetes.kubeconfig.clone(),
+        context: kubernetes.context.clone(),
+        poller_image: kubernetes.poller_image.clone().unwrap_or_else(default_poller_image),
+        public_url: http.public_url.clone(),
+        ..KubernetesSettings::default()
+    }
 }
 
 #[cfg(test)]

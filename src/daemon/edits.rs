@@ -12,7 +12,7 @@ use ostler_actors::model::Instance;
 use ostler_actors::ports::Records as _;
 use tracing::{error, info, warn};
 
-use super::adapters::{Forges, Providers};
+use super::adapters::{Forges, Providers, rehearse};
 use super::reload::{Edit, edit, scopes_left, scopes_of, ties};
 use super::{Daemon, StartError};
 use crate::config::Config;
@@ -45,21 +45,7 @@ impl Daemon {
     /// Puts an edit in force while a fleet runs, or says why not. Returns the providers for the
     /// next fleet if this one must be started again.
     pub(super) async fn take_news_leading(&mut self, news: News) -> Option<Providers> {
-        let means = self.means();
-        let judged = self.judge(news).await.and_then(|(ready, edit)| {
-            let providers = match edit {
-                Edit::Adapters => {
-                    let built = Providers::build(&ready.config, &means);
-                    Some(built.map_err(|error| TurnedDown {
-                        why: chain(&error),
-                        again: Some(Arc::clone(&ready.config)),
-                    })?)
-                }
-                Edit::Nothing | Edit::Pools | Edit::TakesRestart(_) | Edit::NotYet(_) => None,
-            };
-            Ok((ready, providers))
-        });
-        match judged {
+        match self.prepare(news).await {
             Ok((ready, providers)) => {
                 self.put_in_force(ready);
                 providers
@@ -69,6 +55,22 @@ impl Daemon {
                 None
             }
         }
+    }
+
+    /// Decides on an edit and makes everything it needs; nothing is changed yet.
+    async fn prepare(&self, news: News) -> Result<(Ready, Option<Providers>), TurnedDown> {
+        let (ready, edit) = self.judge(news).await?;
+        let again = || Some(Arc::clone(&ready.config));
+        let turned_down = |error: StartError| TurnedDown { why: chain(&error), again: again() };
+        let providers = match edit {
+            Edit::Adapters => {
+                Some(Providers::build(&ready.config, &self.means()).map_err(turned_down)?)
+            }
+            Edit::Nothing | Edit::Pools | Edit::TakesRestart(_) | Edit::NotYet(_) => None,
+        };
+        let tried = rehearse(&ready.config, Some(&self.config), self.clock.now()).await;
+        tried.map_err(turned_down)?;
+        Ok((ready, providers))
     }
 
     /// Tries an edit once more that was turned down for a reason that passes.
@@ -136,6 +138,7 @@ impl Daemon {
         self.deferred = None;
         self.status.config(None);
         self.service.ready();
+        self.metrics.count_reload("applied");
         info!("the configuration is reloaded");
     }
 
@@ -147,6 +150,7 @@ impl Daemon {
             return;
         }
         let hope = if self.deferred.is_some() { "; it is tried again by itself" } else { "" };
+        self.metrics.count_reload("refused");
         error!("the configuration is not reloaded, nothing changed: {why}{hope}");
         self.status.config(Some(format!("{}{hope}", why.trim_start())));
         self.service.ready();

@@ -18,9 +18,11 @@
 
 mod adapters;
 mod chores;
+mod counted;
 mod edits;
 mod external;
 mod ground;
+mod pods;
 mod reload;
 mod service;
 mod standby;
@@ -41,7 +43,7 @@ use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
-pub use adapters::{open_forge, try_provider};
+pub use adapters::{open_forge, open_kubernetes, try_provider};
 pub use external::probe_external;
 pub use service::Service;
 pub use status::{Shown, Stage, Status};
@@ -51,6 +53,8 @@ use crate::config::watch::News;
 use crate::config::{Config, Loaded, Synchronous};
 use crate::http::{self, Doors, Following, Parts};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
+use crate::telemetry::metrics::{Metrics, Recorder};
+use crate::telemetry::notify;
 use crate::{github, providers, store};
 use adapters::{Forges, Lent};
 use edits::{Deferred, chain};
@@ -120,15 +124,22 @@ pub enum StartError {
         /// Why.
         why: String,
     },
-    /// A provider of a kind that is not built yet.
-    #[error(
-        "provider `{name}` is of kind `{kind}`, which this release cannot run yet; use `kind = \"process\"`"
-    )]
-    NotYet {
+    /// A provider of pods.
+    #[error("provider `{name}` cannot be used")]
+    Kubernetes {
         /// Which.
         name: String,
-        /// Of which kind.
-        kind: &'static str,
+        /// Why.
+        #[source]
+        source: providers::kubernetes::OpenError,
+    },
+    /// The cluster would not take the pods of a pool.
+    #[error("the cluster refuses the pods of pool `{pool}`: {why}")]
+    Pod {
+        /// Which pool.
+        pool: String,
+        /// What it said.
+        why: String,
     },
     /// The system's signals.
     #[error("cannot listen for signals")]
@@ -174,6 +185,7 @@ pub struct Daemon {
     doors: Doors,
     server: http::Server,
     following: Following,
+    metrics: Arc<Metrics>,
 }
 
 impl Daemon {
@@ -187,9 +199,13 @@ impl Daemon {
             Synchronous::Full => Durability::Full,
             Synchronous::Normal => Durability::Normal,
         };
-        let store =
-            SqlStore::open(config.store.url.expose(), Options { durability, ..Options::default() })
-                .await?;
+        let metrics = Arc::<Metrics>::default();
+        let observer: Arc<dyn Fn(store::Commit) + Send + Sync> = {
+            let metrics = Arc::clone(&metrics);
+            Arc::new(move |commit| metrics.count_commit(commit.size, commit.took))
+        };
+        let options = Options { durability, observer: Some(observer), ..Options::default() };
+        let store = SqlStore::open(config.store.url.expose(), options).await?;
         let seal = match config.store.sealing_key() {
             Some(key) => AesSeal::from_config(&key)?,
             None => AesSeal::from_state_dir(state_dir)?,
@@ -210,12 +226,21 @@ impl Daemon {
             clock: Arc::clone(&clock),
             config: Arc::clone(&config),
             controller: controller.id,
+            metrics: Arc::clone(&metrics),
         })
         .hearing(external::tokens(&seal));
         doors.open(&config, &forges.0, &left);
         let server = http::serve(&config.http, &doors)?;
-        let following = doors.follow(Vec::new());
+        let recorder = Recorder::new(
+            Arc::clone(&metrics),
+            Arc::clone(&registry),
+            Arc::new(store.clone()),
+            Arc::clone(&status),
+        );
+        let (ear, telling) = notify::notifier(doors.sights());
+        let following = doors.follow(vec![Box::new(recorder), Box::new(ear)], telling);
         Ok(Self {
+            metrics,
             following,
             config,
             forges,

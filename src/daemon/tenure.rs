@@ -12,9 +12,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use super::adapters::Providers;
+use super::adapters::{Providers, rehearse};
 use super::chores::Chores;
+use super::counted;
 use super::ground::LeasedSpawner;
+use super::pods::Pods;
 use super::{Daemon, Stage, StartError, stopped};
 use crate::config::watch::News;
 use crate::store::{Lease, Tenure as Standing};
@@ -76,6 +78,10 @@ impl Tenure {
                 return Err(error);
             }
         };
+        if let Err(error) = rehearse(&daemon.config, None, daemon.clock.now()).await {
+            self.give_back().await;
+            return Err(error);
+        }
         daemon.starting = false;
         daemon.status.enter(Stage::Leading);
         daemon.open_doors().await;
@@ -86,9 +92,11 @@ impl Tenure {
             daemon.forges.recall_places(&daemon.store).await;
             let pools = daemon.config.pool_specs(daemon.clock.now());
             let chores = Chores::begin(daemon);
+            let pods = Pods::begin(daemon, providers.clusters());
+            let reviewing = daemon.doors.reviewers().open(providers.reviewers());
             let mut fleet = self.start_fleet(daemon, &providers, pools.clone());
             let turn = self.watch_over(daemon, news, stop, &mut fleet, pools).await;
-            drop(chores);
+            drop((chores, pods, reviewing));
             match turn {
                 Turn::Ended(end) => return Ok(end.into()),
                 Turn::Rebuild(next) => {
@@ -131,14 +139,14 @@ impl Tenure {
         let ports = fleet::Ports {
             base,
             instances: instance::Kit::new(
-                providers.doing(),
+                counted::doing(providers.doing(), &daemon.metrics),
                 daemon.forges.doing(),
                 Arc::clone(&store) as _,
                 Arc::clone(&daemon.seal) as _,
             ),
             jobs: jobs::Kit::new(Arc::clone(&store) as _),
             pools: fleet::Kit::new(store as _),
-            inventories: providers.inventories(),
+            inventories: counted::seeing(providers.inventories(), &daemon.metrics),
             rosters: daemon.forges.rosters(),
             settings: daemon.config.settings(),
         };

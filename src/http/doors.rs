@@ -14,12 +14,14 @@ use ostler_actors::registry::Registry;
 use super::api::Hub;
 use super::follow::Forgotten;
 use super::gate::Gate;
-use super::runner::Boot;
+use super::runner::{Boot, Reviewers};
 use crate::config::Config;
 use crate::daemon::Status;
 use crate::github::GitHub;
 use crate::github::webhook::Secrets;
 use crate::store::{History, SaveHealth, SqlStore};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::notify::Sources;
 use crate::telemetry::waits::Waits;
 use crate::tokens::Tokens;
 
@@ -34,6 +36,7 @@ pub struct Doors {
     pub(super) registry: Arc<Registry>,
     pub(super) status: Arc<Status>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) reviewers: Reviewers,
     /// The configuration in force.
     pub(super) config: Arc<ArcSwap<Config>>,
     /// The forges of that configuration.
@@ -42,6 +45,7 @@ pub struct Doors {
     pub(super) hub: Arc<Hub>,
     pub(super) waits: Arc<Waits>,
     pub(super) forgotten: Arc<Forgotten>,
+    pub(super) metrics: Arc<Metrics>,
     /// This installation.
     pub(super) controller: ControllerId,
     pub(super) started_at: Timestamp,
@@ -69,6 +73,8 @@ pub struct Parts<'a> {
     pub config: Arc<Config>,
     /// This installation.
     pub controller: ControllerId,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Tells who stands at the door.
@@ -92,7 +98,7 @@ pub(super) struct Hook {
 impl Doors {
     /// Makes the doors; no forge may deliver yet.
     pub fn new(parts: Parts<'_>) -> Self {
-        let Parts { store, fleet, registry, status, clock, config, controller } = parts;
+        let Parts { store, fleet, registry, status, clock, config, controller, metrics } = parts;
         let started_at = clock.now();
         Self {
             inbox: Arc::new(store.clone()),
@@ -109,8 +115,10 @@ impl Doors {
             hub: Arc::default(),
             waits: Arc::default(),
             forgotten: Arc::default(),
+            metrics,
             controller,
             started_at,
+            reviewers: Reviewers::default(),
             hooks: Arc::default(),
             tokens: None,
             boots: Arc::default(),
@@ -148,6 +156,12 @@ impl Doors {
             (id.as_str().to_owned(), Arc::new(hook))
         };
         self.hooks.store(Some(Arc::new(forges.iter().map(hook).collect())));
+        for pool in &config.pools {
+            self.metrics.know_pool(&pool.name);
+        }
+        for forge in forges.keys() {
+            self.metrics.know_forge(forge.as_str());
+        }
         // A machine of a pool that was just removed may be on its way here.
         let mut boots = (**self.boots.load()).clone();
         boots.extend(Boot::all(config));
@@ -156,9 +170,30 @@ impl Doors {
         self.forges.store(Arc::new(forges.clone()));
     }
 
+    /// Returns who can tell whose a machine's token is.
+    pub fn reviewers(&self) -> &Reviewers {
+        &self.reviewers
+    }
+
     /// Takes no deliveries any more: the sender keeps them and is asked later.
     pub fn shut(&self) {
         self.hooks.store(None);
+    }
+
+    /// Returns what the notifier looks at.
+    pub fn sights(&self) -> Sources {
+        let doors = self.clone();
+        Sources {
+            registry: Arc::clone(&self.registry),
+            records: Arc::clone(&self.records),
+            status: Arc::clone(&self.status),
+            now: {
+                let clock = Arc::clone(&self.clock);
+                Arc::new(move || clock.now())
+            },
+            config: Arc::clone(&self.config),
+            leaks: Arc::new(move || doors.leaks()),
+        }
     }
 
     /// Returns what the machines of a pool are set up with.

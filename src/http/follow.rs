@@ -40,8 +40,13 @@ impl Drop for Following {
 }
 
 impl Doors {
-    /// Begins to follow the events, for readers, the page and whoever else listens.
-    pub fn follow(&self, others: Vec<Box<dyn Listener>>) -> Following {
+    /// Begins to follow the events, for readers, the page and whoever else listens, and to tell
+    /// people what they should know.
+    pub fn follow(
+        &self,
+        others: Vec<Box<dyn Listener>>,
+        telling: impl Future<Output = ()> + Send + 'static,
+    ) -> Following {
         let mut listeners: Vec<Box<dyn Listener>> = vec![Box::new(Ear(self.clone()))];
         listeners.extend(others);
         let (doors, history) = (self.clone(), Arc::clone(&self.history));
@@ -50,7 +55,8 @@ impl Doors {
             doors.recall().await;
             chronicle::follow(history, registry, listeners).await;
         });
-        Following(vec![following, tokio::spawn(tell_totals(self.clone()))])
+        let totals = tokio::spawn(tell_totals(self.clone()));
+        Following(vec![following, totals, tokio::spawn(telling)])
     }
 
     /// Learns from the records what happened before we began.

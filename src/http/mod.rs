@@ -5,8 +5,10 @@
 //! | `GET /healthz` | anyone | the process lives |
 //! | `GET /readyz` | anyone | it leads, its store answers and takes saves; what is wrong with its configuration |
 //! | `POST /webhooks/{forge}` | a signature | durable in the inbox, then 202 |
+//! | `POST /runner/v1/dispatch` | a warm pod's token | a JIT config, or nothing yet, or leave |
 //! | `/runner/v1/…` | a machine's token | what it needs to become a runner, and what it tells |
 //! | `/api/v1/…` | a token, or this machine | the admin API ([`api`]) |
+//! | `GET /metrics` | this machine, or a token | figures for Prometheus |
 //! | `GET /openapi.json` | anyone | its description |
 //! | `GET /` and its files | anyone | the page, which asks for a token where one is needed |
 //!
@@ -15,6 +17,7 @@
 
 pub mod api;
 mod doors;
+mod figures;
 mod follow;
 mod gate;
 mod headers;
@@ -117,6 +120,7 @@ pub fn serve(config: &Http, doors: &Doors) -> Result<Server, NoServer> {
         app.route("/healthz", web::get().to(health::alive))
             .route("/readyz", web::get().to(health::ready))
             .route("/openapi.json", web::get().to(describe))
+            .route("/metrics", web::get().to(figures::metrics))
             .configure(public)
             .configure(api::routes)
             .configure(page::routes);

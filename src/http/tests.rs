@@ -56,6 +56,7 @@ async fn stage() -> Stage {
         clock,
         config: Arc::clone(&config),
         controller: "us".into(),
+        metrics: Arc::default(),
     });
     let server = serve(&config.http, &doors).expect("a server");
     Stage { doors, config, server, _folder: folder }

@@ -13,7 +13,7 @@ use ostler_actors::ports::Acceptance;
 use tracing::{debug, warn};
 
 use super::Doors;
-use super::doors::Visitor;
+use super::doors::{Hook, Visitor};
 use super::problem::problem;
 use crate::github::webhook::{self, LARGEST, News, Refusal, Request};
 
@@ -39,12 +39,24 @@ pub(super) async fn deliver(
             );
         }
     };
-    if let Some(refusal) = at_first_sight(&request) {
-        return refuse(&refusal);
+    let (answer, outcome) = receive(&doors, &hook, &request, payload).await;
+    doors.metrics.count_webhook(hook.forge.as_str(), outcome);
+    answer
+}
+
+/// Takes one delivery of a forge of ours; also returns the word it is counted under.
+async fn receive(
+    doors: &Doors,
+    hook: &Hook,
+    request: &HttpRequest,
+    payload: web::Payload,
+) -> (HttpResponse, &'static str) {
+    if let Some(refusal) = at_first_sight(request) {
+        return (refuse(&refusal), refusal.outcome());
     }
     let body = match read(payload, SLOW_BODY).await {
         Ok(body) => body,
-        Err(answer) => return answer,
+        Err((answer, outcome)) => return (answer, outcome),
     };
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
     let delivery = Request {
@@ -57,13 +69,13 @@ pub(super) async fn deliver(
     match webhook::open(&hook.secrets, delivery, &hook.forge, &hook.scopes, now) {
         Ok(News::Job(news)) => {
             let notice = hook.github.hear(*news);
-            keep(&doors, notice).await
+            keep(doors, notice).await
         }
         Ok(news @ (News::Ping | News::Elsewhere(_) | News::Ignored(_))) => {
             debug!(forge.id = %hook.forge, "delivery: {}", news.outcome());
-            HttpResponse::Accepted().finish()
+            (HttpResponse::Accepted().finish(), news.outcome())
         }
-        Err(refusal) => refuse(&refusal),
+        Err(refusal) => (refuse(&refusal), refusal.outcome()),
     }
 }
 
@@ -78,30 +90,36 @@ fn at_first_sight(request: &HttpRequest) -> Option<Refusal> {
 }
 
 /// Reads a body that is neither too large nor too slow.
-async fn read(payload: web::Payload, patience: Duration) -> Result<web::Bytes, HttpResponse> {
+async fn read(
+    payload: web::Payload,
+    patience: Duration,
+) -> Result<web::Bytes, (HttpResponse, &'static str)> {
     match tokio::time::timeout(patience, payload.to_bytes_limited(LARGEST)).await {
         Ok(Ok(Ok(body))) => Ok(body),
-        Ok(Ok(Err(why))) => Err(problem(400, &format!("the body broke off: {why}"))),
-        Ok(Err(_)) => Err(refuse(&Refusal::TooLarge)),
-        Err(_) => Err(problem(408, "the body took too long; the delivery was not taken")),
+        Ok(Ok(Err(why))) => Err((problem(400, &format!("the body broke off: {why}")), "malformed")),
+        Ok(Err(_)) => Err((refuse(&Refusal::TooLarge), Refusal::TooLarge.outcome())),
+        Err(_) => {
+            Err((problem(408, "the body took too long; the delivery was not taken"), "failed"))
+        }
     }
 }
 
 /// Makes a notice durable, tells the fleet, and only then accepts it.
-async fn keep(doors: &Doors, notice: JobNotice) -> HttpResponse {
+async fn keep(doors: &Doors, notice: JobNotice) -> (HttpResponse, &'static str) {
     let Some(id) = notice.delivery.clone() else {
-        return problem(400, "the delivery has no id (`X-GitHub-Delivery`)");
+        return (problem(400, "the delivery has no id (`X-GitHub-Delivery`)"), "malformed");
     };
     match doors.inbox.accept(id, notice.clone()).await {
         Ok(Acceptance::New) => {
             // A standby has no fleet; the leader finds the delivery in the inbox.
             let _: Result<(), _> = doors.fleet.tell(ToFleet::Notice(notice));
-            HttpResponse::Accepted().finish()
+            (HttpResponse::Accepted().finish(), "accepted")
         }
-        Ok(Acceptance::Known) => HttpResponse::Accepted().finish(),
+        Ok(Acceptance::Known) => (HttpResponse::Accepted().finish(), "duplicate"),
         Err(why) => {
             warn!("a delivery is not taken: {why}");
-            problem(503, "the store does not answer; the delivery was not taken, send it again")
+            let why = "the store does not answer; the delivery was not taken, send it again";
+            (problem(503, why), "failed")
         }
     }
 }

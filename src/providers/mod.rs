@@ -4,4 +4,7 @@
 //! there, and deletes what the owner of an instance tells it to.
 
 pub mod external;
+pub mod identity;
+mod jit;
+pub mod kubernetes;
 pub mod process;

@@ -1,9 +1,12 @@
 //! What is told to the outside without being asked: logs, events, figures.
 //!
 //! Logs are sentences with keys, as text for people on a terminal and as JSON for programs.
-//! [`chronicle`] tells every event of the store to whoever must not miss one.
+//! [`chronicle`] tells every event of the store to whoever must not miss one: [`metrics`] counts them,
+//! [`notify`] tells people when one of them is needed.
 
 pub mod chronicle;
+pub mod metrics;
+pub mod notify;
 pub mod waits;
 
 use std::io::IsTerminal as _;

@@ -2,6 +2,7 @@
 
 mod access;
 mod routes;
+mod schema;
 mod stream;
 
 use std::time::Duration;

@@ -78,13 +78,22 @@ impl Churn {
         }
         self.queue_some();
         let daemon = self.stage.lead().await;
+        self.until_crowded().await;
+        daemon.kill();
+    }
+
+    /// Waits until most of a larger pool lives again: on a slow machine a daemon that is killed every
+    /// second never gets round to replacing those whose jobs ended.
+    async fn until_crowded(&mut self) {
+        if runners() < CROWD {
+            return;
+        }
         let most = usize::try_from(runners()).unwrap_or(usize::MAX);
-        until("the pool is all but full", Duration::from_mins(4), async || {
+        until("most of the pool lives", Duration::from_mins(4), async || {
             self.queue_some();
             self.stage.living_runners() * 10 >= most * 9
         })
         .await;
-        daemon.kill();
     }
 
     /// Says how many runners lived at the kills; in a larger pool that must have been most of it.
@@ -127,6 +136,7 @@ impl Churn {
         } else {
             self.stage.until_it_leads(&mut daemon, Duration::from_secs(30)).await;
             self.led += 1;
+            self.until_crowded().await;
             self.let_pass(1500).await;
             check_promises(&mut daemon);
         }

@@ -22,6 +22,7 @@ use tokio::sync::{mpsc as letters, watch};
 
 use crate::support::daemon::{Daemon, Stage, until};
 use crate::support::external::{Cloud, compiled};
+use crate::support::http::Client;
 
 /// How long anything here may take.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -331,6 +332,76 @@ async fn a_machine_that_gives_up_is_a_boot_failure_in_its_own_words() {
     records.close().await;
     sky.drain(&mut daemon).await;
     sky.check();
+}
+
+/// Everything a machine may ask for, for as long as it is being set up, across a crash of the daemon.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_opens_what_one_machine_needs_until_it_is_done() {
+    let more = "boot_timeout = \"10m\"\nproxy = { http = \"http://proxy:3128\" }";
+    let sky = Sky::new("timeout = \"30s\"", &pool("linux", 1, 1, more));
+    let mut daemon = sky.stage.lead().await;
+    until("a machine is made", PATIENCE, async || !sky.births().is_empty()).await;
+    let name = sky.births().into_keys().next().expect("a name");
+    let token = sky.cloud.bootstrap(&name)["instance-token"].as_str().expect("a token").to_owned();
+    let stranger = Client::new(daemon.address().expect("it listens"));
+    let machine = stranger.with(&token);
+    let metadata = |path: &str| format!("/runner/v1/metadata/{path}");
+    for path in [
+        "install-script",
+        "credentials/runner",
+        "credentials/credentials",
+        "credentials/credentials_rsaparams",
+        "system/service-name",
+        "systemd/unit-file",
+        "system/cert-bundle",
+        "runner-metadata",
+    ] {
+        for path in [metadata(path), format!("{}/", metadata(path))] {
+            assert_eq!(machine.get(&path).status, 200, "{path}");
+            let forged = token.replace("v1.", "v1.x");
+            for nobody in [&stranger, &stranger.with(&forged), &stranger.with("v1.")] {
+                let answer = nobody.get(&path);
+                assert_eq!(answer.status, 401, "{path}");
+                assert_eq!(answer.json(), serde_json::json!({ "error": "Authentication failed" }));
+            }
+        }
+    }
+    assert_eq!(machine.get(&metadata("system/service-name")).body, "actions.runner.acme");
+    let unit = machine.get(&metadata("systemd/unit-file?runAsUser=ci"));
+    assert!(unit.body.contains("User=ci") && unit.body.contains("http://proxy:3128"), "{unit:?}");
+    let bad = machine.get(&metadata("systemd/unit-file?runAsUser=a%0Ab"));
+    assert_eq!((bad.status, bad.json()["details"].is_string()), (400, true));
+    assert_eq!(machine.get(&metadata("runner-registration-token")).status, 401);
+    assert_eq!(machine.get(&metadata("credentials/passwd")).status, 404);
+    let credentials = machine.get(&metadata("credentials/credentials")).body;
+    assert!(credentials.contains("token"), "the runner's own file");
+
+    let callback = |path: &str| format!("/runner/v1/callbacks/{path}");
+    let garbage = machine.send("POST", &callback("status"), Some("{"));
+    assert_eq!((garbage.status, garbage.json()["details"].is_string()), (400, true));
+    let word =
+        |status: &str| serde_json::json!({ "status": status, "message": "m", "agent_id": null });
+    assert_eq!(machine.post(&callback("status"), &word("installing")).status, 200);
+
+    daemon.kill();
+    let mut daemon = sky.stage.lead().await;
+    let again = machine.get(&metadata("credentials/credentials"));
+    assert_eq!((again.status, again.body), (200, credentials), "asked again, the same is given");
+
+    let system = serde_json::json!({ "os_name": "Ubuntu", "os_version": "24.04" });
+    assert_eq!(machine.post(&callback("system-info/"), &system).status, 200);
+    assert_eq!(machine.post(&callback("status/"), &word("idle")).status, 200);
+    for path in ["install-script", "credentials/runner", "runner-metadata"] {
+        assert_eq!(machine.get(&metadata(path)).status, 401, "{path}: it has done its work");
+    }
+    assert_eq!(machine.post(&callback("status"), &word("failed")).status, 401);
+    let records = sky.stage.records().await;
+    let row = records.instance(&name.as_str().into()).await.expect("a read").expect("a row");
+    assert!(row.sealed_jit.is_none() && row.ready_at.is_some(), "{row:?}");
+    records.close().await;
+    sky.drain(&mut daemon).await;
+    sky.check();
+    check_secrets(&sky);
 }
 
 /// No log holds a token of a machine.

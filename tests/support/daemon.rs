@@ -59,6 +59,13 @@ impl Stage {
         Self::with_lease(None, pools, lease_for(pools))
     }
 
+    /// Builds a stage with a GitHub that limits calls and says so.
+    pub(crate) fn limited(pools: &str, calls: u32) -> Self {
+        let folder = folder();
+        let store = format!("sqlite://{}/ostler.db", folder.path().display());
+        Self::build(folder, store, pools, Some(calls), lease_for(pools))
+    }
+
     /// Builds a stage on a database of a server.
     pub(crate) fn on(store: String, pools: &str) -> Self {
         Self::with_lease(Some(store), pools, lease_for(pools))
@@ -69,7 +76,17 @@ impl Stage {
         let folder = folder();
         let own = || format!("sqlite://{}/ostler.db", folder.path().display());
         let store = store.unwrap_or_else(own);
-        let options = Options { lease, rate_limit: None, ..Options::default() };
+        Self::build(folder, store, pools, None, lease)
+    }
+
+    fn build(
+        folder: TempDir,
+        store: String,
+        pools: &str,
+        rate_limit: Option<u32>,
+        lease: Duration,
+    ) -> Self {
+        let options = Options { lease, rate_limit, ..Options::default() };
         let github = SimGitHub::start(options).expect("a simulated GitHub");
         let owner = SimHookOwner::Scope(Scope::Organization("acme".into()));
         let hook = github.add_hook(owner, "http://127.0.0.1:9/nowhere", SECRET);

@@ -82,6 +82,11 @@ impl Daemon {
         self.address
     }
 
+    /// Returns where it listens, if that was heard already.
+    pub(crate) fn address_now(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
     /// Asks whether it is ready; nothing if it does not answer.
     pub(crate) fn ready(&mut self) -> Option<Ready> {
         let address = self.address()?;

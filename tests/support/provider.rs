@@ -112,7 +112,9 @@ fn answer(command: &str, config: &BTreeMap<String, String>, state: &Path, deed: 
                 return missing(config, "DeleteInstance");
             };
             fs::remove_file(state.join("machines").join(&machine.id)).ok();
-            switch_off(&machine.id);
+            if state.join("disks").join(&machine.id).exists() {
+                switch_off(&machine.id);
+            }
             note(state, "unmade", &format!("{} {}", machine.id, machine.name));
             String::new()
         }

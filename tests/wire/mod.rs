@@ -23,5 +23,6 @@ mod github_tls;
 mod github_tokens;
 mod github_webhook;
 mod github_whole;
+mod kubernetes;
 mod process;
 mod store;

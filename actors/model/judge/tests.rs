@@ -16,7 +16,7 @@ fn over() -> JobStanding {
 }
 
 fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStanding) -> Verdict {
-    let remains = Remains { exit: None, tail: Tail::NotNeeded };
+    let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] };
     judge(&Findings {
         end,
         warrant,
@@ -130,6 +130,7 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
     let waiting = |word: &str| Remains {
         exit: Some(ExitFacts { machine_reason: Some(word.into()), ..Default::default() }),
         tail: Tail::NotNeeded,
+        notes: vec![],
     };
     let judged = |remains: &Remains, warrant| {
         let job = JobStanding::None;
@@ -157,7 +158,7 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
 fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
     let judged = |code, warrant, job| {
         let exit = ExitFacts { code: Some(code), ..Default::default() };
-        let remains = Remains { exit: Some(exit), tail: Tail::NotNeeded };
+        let remains = Remains { exit: Some(exit), tail: Tail::NotNeeded, notes: vec![] };
         judge(&Findings {
             end: None,
             warrant,
@@ -186,7 +187,7 @@ fn code_and_reason_are_never_mixed_from_two_looks() {
         machine_reason: Some("NodeLost".into()),
         ..Default::default()
     };
-    let remains = Remains { exit: Some(invented), tail: Tail::NotNeeded };
+    let remains = Remains { exit: Some(invented), tail: Tail::NotNeeded, notes: vec![] };
     let findings = Findings {
         end: Some(&end),
         warrant: WarrantKind::OwnEnd,
@@ -242,7 +243,7 @@ fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
 #[test]
 fn one_that_leaves_because_it_was_told_to_is_removed_and_not_wasted() {
     let judged = |end: &End, job, dismissed, was_ready| {
-        let remains = Remains { exit: None, tail: Tail::NotNeeded };
+        let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] };
         let warrant = WarrantKind::OwnEnd;
         let end = Some(end);
         let setup = SetupStory::Untold;
@@ -271,7 +272,7 @@ fn one_that_leaves_because_it_was_told_to_is_removed_and_not_wasted() {
 
 #[test]
 fn a_machine_let_go_because_it_was_not_ready_in_time_failed_to_boot() {
-    let remains = Remains { exit: None, tail: Tail::NotNeeded };
+    let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] };
     let judged = |was_ready, dismissed| {
         let (warrant, job) = (WarrantKind::Idle, JobStanding::None);
         let remains = &remains;
@@ -365,7 +366,7 @@ proptest! {
             Just(Reason::BootDeadline),
         ]),
     ) {
-        let remains = Remains { exit: left, tail: Tail::NotNeeded };
+        let remains = Remains { exit: left, tail: Tail::NotNeeded, notes: vec![] };
         let findings = Findings {
             end: end.as_ref(),
             warrant,
@@ -398,8 +399,33 @@ proptest! {
 }
 
 #[test]
+fn what_else_a_provider_tells_is_evidence() {
+    let notes = vec!["node `n1` has MemoryPressure".to_owned()];
+    let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: notes.clone() };
+    let (end, job) = (End::Exited(ExitFacts::default()), JobStanding::None);
+    let warrant = WarrantKind::OwnEnd;
+    let setup = SetupStory::Untold;
+    let findings = Findings {
+        end: Some(&end),
+        warrant,
+        remains: &remains,
+        job,
+        was_ready: true,
+        dismissed: None,
+        setup,
+    };
+    assert!(judge(&findings).evidence.ends_with(&notes));
+}
+
+#[test]
+fn a_full_quota_is_a_lack_of_room_and_no_failure_of_the_machine() {
+    let end = End::NotCreated { why: "pods \"m1\" is forbidden: exceeded quota: few".into() };
+    assert_eq!(class_of(&end, JobStanding::None), VerdictClass::Unschedulable);
+}
+
+#[test]
 fn a_machine_that_gave_up_is_a_boot_failure_in_its_own_words() {
-    let remains = Remains { exit: None, tail: Tail::NotNeeded };
+    let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] };
     let last = LastWord {
         setup: Setup::Failed,
         message: "cannot resolve github.com".into(),

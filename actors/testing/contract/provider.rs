@@ -97,7 +97,10 @@ async fn what_was_never_made_is_absent(bench: &mut impl ProviderBench) {
     let nobody = by_name("nobody");
     assert_eq!(provider.read(&nobody).await, Sighting::Absent);
     let remains = provider.remains(&nobody, true).await;
-    assert!(matches!(remains, Remains { exit: None, tail: Tail::Unavailable(_) }), "{remains:?}");
+    assert!(
+        matches!(remains, Remains { exit: None, tail: Tail::Unavailable(_), .. }),
+        "{remains:?}"
+    );
     let answer = provider.delete(&nobody, Grace::Usual).await.expect("an answer");
     found_nothing(bench, answer);
     assert!(list(&*provider).await.is_empty());

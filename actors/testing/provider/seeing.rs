@@ -161,7 +161,7 @@ impl Outside {
         } else {
             Tail::NotNeeded
         };
-        Remains { exit, tail }
+        Remains { exit, tail, notes: Vec::new() }
     }
 
     /// Returns the machine that a reference means, if it exists.

@@ -25,6 +25,12 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Text,
         "Which context of the kubeconfig; its current one when left out.",
     ),
+    Key::new(
+        "poller_image",
+        Kind::Text,
+        "late binding: the image with this program that a warm pod waits in; `ostler:<version>` \
+                when left out.",
+    ),
 ];
 
 /// Holds a provider of pods.
@@ -36,6 +42,8 @@ pub struct Kubernetes {
     pub kubeconfig: Option<PathBuf>,
     /// Which context of the kubeconfig.
     pub context: Option<String>,
+    /// The image a warm pod waits in.
+    pub poller_image: Option<String>,
 }
 
 pub(crate) fn read(section: &Section<'_>) -> Kubernetes {
@@ -48,5 +56,6 @@ pub(crate) fn read(section: &Section<'_>) -> Kubernetes {
         namespace: section.text("namespace").map(str::to_owned),
         kubeconfig: there(section, "kubeconfig"),
         context: section.text("context").map(str::to_owned),
+        poller_image: section.text("poller_image").map(str::to_owned),
     }
 }

@@ -5,6 +5,7 @@
 //! | `GET /runner/v1/metadata/…` | install script, credentials, unit file, certificates |
 //! | `POST /runner/v1/callbacks/status` | how far the machine is: `installing`, `idle`, `failed` |
 //! | `POST /runner/v1/callbacks/system-info` | which system it runs |
+//! | `POST /runner/v1/dispatch` | a warm pod that asks for work: its JIT config, nothing yet, or leave |
 //!
 //! Paths, payloads and errors are GARM's, so that providers and images made for it find what they
 //! look for; every path is served with and without a slash at its end. A machine proves itself with
@@ -14,17 +15,21 @@
 mod bearer;
 mod boot;
 mod callbacks;
+mod dispatch;
 mod metadata;
+mod reviewers;
 mod script;
 
 use actix_web::web;
 
 pub(super) use boot::Boot;
+pub(super) use reviewers::Reviewers;
 
 /// Says what machines may reach.
 pub(super) fn routes(app: &mut web::ServiceConfig) {
     metadata::routes(app);
     callbacks::routes(app);
+    app.service(web::resource("/runner/v1/dispatch").route(web::post().to(dispatch::dispatch)));
 }
 
 /// Returns a path with and without a slash at its end.

@@ -1,21 +1,24 @@
 //! One call: a process in a group of its own, with a deadline, and no more said than can be kept.
 //!
-//! The process runs beside its caller. Who asked for a look and left takes the look with him; a
-//! create or a delete whose caller left goes on to its deadline, for half of it would be worse.
+//! Its caller attends to the process himself, which costs nobody else a turn. When he leaves, it is
+//! attended to without him: a look is ended, a create or a delete goes on to its deadline, for half of
+//! it would be worse.
 //! What is sent to a provider's group reaches its children too; one that made itself a group of
 //! its own meant to outlive the call.
 
 use std::io;
 use std::path::Path;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use ostler_actors::model::clip;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin};
-use tokio::sync::oneshot;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::environ::Command;
@@ -110,9 +113,38 @@ pub(super) async fn make(executable: &Path, call: Call, pass: Pass) -> Spoken {
             return Spoken::not_begun(command, End::NotStarted(why));
         }
     };
-    let (tell, told) = oneshot::channel();
-    tokio::spawn(attend(child, call, tell, pass));
-    told.await.unwrap_or_else(|_| Spoken::not_begun(command, End::Lost))
+    let left = Arc::new(Notify::new());
+    let attending = Box::pin(attend(child, call, Arc::clone(&left), pass));
+    Attended { attending: Some(attending), left }.await
+}
+
+/// A call that is attended to, by its caller or without him.
+struct Attended {
+    attending: Option<Pin<Box<dyn Future<Output = Spoken> + Send>>>,
+    left: Arc<Notify>,
+}
+
+impl Future for Attended {
+    type Output = Spoken;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Spoken> {
+        // One that has answered is not asked again.
+        let Some(attending) = &mut self.attending else { return Poll::Pending };
+        let answer = ready!(attending.as_mut().poll(cx));
+        self.attending = None;
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        let Some(attending) = self.attending.take() else { return };
+        self.left.notify_one();
+        // Without a runtime this process is ending, and the provider's ends by itself.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(attending);
+        }
+    }
 }
 
 fn start(executable: &Path, call: &Call) -> io::Result<Child> {
@@ -136,7 +168,7 @@ enum Stop {
     Lost,
 }
 
-async fn attend(mut child: Child, call: Call, mut caller: oneshot::Sender<Spoken>, pass: Pass) {
+async fn attend(mut child: Child, call: Call, left: Arc<Notify>, pass: Pass) -> Spoken {
     let Call { command, stdin, deadline, secret, .. } = call;
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let (pipe_in, pipe_out, pipe_err) =
@@ -169,7 +201,7 @@ async fn attend(mut child: Child, call: Call, mut caller: oneshot::Sender<Spoken
                     Err(_) => break Stop::Lost,
                 },
                 () = sleep_until(until) => break exited.map_or(Stop::Late, Stop::Exited),
-                () = caller.closed(), if is_look(command) => break Stop::Abandoned,
+                () = left.notified(), if is_look(command) => break Stop::Abandoned,
             }
             if let (false, Some(status)) = (hearing, exited) {
                 break Stop::Exited(status);
@@ -189,8 +221,7 @@ async fn attend(mut child: Child, call: Call, mut caller: oneshot::Sender<Spoken
     };
     drop(pass);
     let fault = readable(&stderr, secret.as_deref());
-    // Who asked may be gone; what was done is found out by looking.
-    drop(caller.send(Spoken { command, end, stdout, fault }));
+    Spoken { command, end, stdout, fault }
 }
 
 fn is_look(command: Command) -> bool {

@@ -106,7 +106,7 @@ impl Yard {
             Some(fault) => Tail::Captured(fault),
             None => Tail::Unavailable("an external provider keeps no log".into()),
         };
-        Remains { exit, tail }
+        Remains { exit, tail, notes: Vec::new() }
     }
 
     /// Finds a machine by its id, or by its name where that is all there is.

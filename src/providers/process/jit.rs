@@ -1,19 +1,16 @@
 //! The JIT config as files: never an argument, never a variable.
 //!
-//! It is base64 of a JSON object from file names to base64 contents (`.runner`, `.credentials`,
-//! `.credentials_rsaparams`); the official runner would unpack it the same way. Errors tell the
-//! shape that is wrong and nothing of the content.
+//! Errors tell the shape that is wrong and nothing of the content.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use ostler_actors::ports::Jit;
 
 use super::files::create_private;
 use super::user::User;
+use crate::providers::jit::{BadShape, unpack};
 
 /// Stands for the path of the JIT config in a command.
 pub(super) const PLACE: &str = "{jit_file}";
@@ -25,8 +22,8 @@ pub(super) const FILE: &str = ".jitconfig";
 pub(super) enum BadJit {
     #[error("the command names `{PLACE}`, but the runner was not registered before its machine")]
     Missing,
-    #[error("the JIT config is not what a runner understands: {0}")]
-    Shape(&'static str),
+    #[error(transparent)]
+    Shape(#[from] BadShape),
     #[error("cannot write the JIT config's file `{0}`: {1}")]
     Write(String, io::Error),
 }
@@ -43,7 +40,7 @@ pub(super) fn lay_out(
         None if asked => return Err(BadJit::Missing),
         None => BTreeMap::new(),
         Some(jit) if asked => BTreeMap::from([(FILE.to_owned(), jit.reveal().into())]),
-        Some(jit) => unpack(jit)?,
+        Some(jit) => unpack(jit.reveal())?,
     };
     for (name, content) in &files {
         let path = work.join(name);
@@ -53,27 +50,6 @@ pub(super) fn lay_out(
         written.map_err(|error| BadJit::Write(name.clone(), error))?;
     }
     Ok(files.into_keys().collect())
-}
-
-fn unpack(jit: &Jit) -> Result<BTreeMap<String, Vec<u8>>, BadJit> {
-    let outer = STANDARD.decode(jit.reveal().trim()).map_err(|_| BadJit::Shape("no base64"))?;
-    let files: BTreeMap<String, String> = serde_json::from_slice(&outer)
-        .map_err(|_| BadJit::Shape("no JSON object of texts within"))?;
-    let mut unpacked = BTreeMap::new();
-    for (name, content) in files {
-        // The forge is trusted with a runner's secrets, not with the paths of this host.
-        let hidden = name.starts_with('.') && name.len() > 1 && !name.starts_with("..");
-        if !hidden || name.contains(['/', '\0']) {
-            return Err(BadJit::Shape("a file name that is no hidden file"));
-        }
-        let content =
-            STANDARD.decode(content).map_err(|_| BadJit::Shape("a file that is no base64"))?;
-        unpacked.insert(name, content);
-    }
-    if unpacked.is_empty() {
-        return Err(BadJit::Shape("no files within"));
-    }
-    Ok(unpacked)
 }
 
 /// Overwrites and removes a secret file; one that is gone is fine.
@@ -95,6 +71,9 @@ pub(super) fn wipe(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
 
     use super::*;
 

@@ -73,7 +73,7 @@ impl Yard {
         };
         let exit = self.stand(&found).ok().and_then(|standing| standing.facts());
         let tail = if want_tail { ring::tail(&found.home) } else { Tail::NotNeeded };
-        Remains { exit, tail }
+        Remains { exit, tail, notes: Vec::new() }
     }
 
     /// Finds the machine a reference means; none if there is none, or another of its name.

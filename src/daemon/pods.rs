@@ -1,0 +1,249 @@
+//! What the leader does for pods beside its fleet: marks what others must not evict, takes spent
+//! secrets away, and asks idle instances to leave nodes that are being drained.
+//!
+//! Marks are output: nothing of ours reads them back, so a lost one costs a pod its protection for
+//! a while and never its life. Whoever is asked to leave a node answers for itself: one with a job
+//! refuses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ostler_actors::fleet::ToFleet;
+use ostler_actors::mail::{Office, Reply};
+use ostler_actors::model::{
+    Binding, HostName, Instance, InstanceId, Petition, ProviderId, State, Subject, WishRank,
+};
+use ostler_actors::ports::{MachineRef, Records};
+use ostler_actors::registry::Registry;
+use tokio::sync::Semaphore;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::{JoinHandle, JoinSet};
+use tracing::{debug, info, warn};
+
+use super::Daemon;
+use crate::providers::kubernetes::{Kubernetes, Protection, protection};
+
+/// How often drained nodes are looked for, and how many are asked to leave at a time.
+const NODES: Duration = Duration::from_secs(15);
+const AT_ONCE: usize = 5;
+/// How many marks are written at the same time, how often each is tried, and the pause between.
+const WRITERS: usize = 8;
+const TRIES: u32 = 4;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Looks after the marks of pods and the nodes they are on; ends when it is dropped.
+pub(super) struct Pods(Vec<JoinHandle<()>>);
+
+impl Pods {
+    pub(super) fn begin(daemon: &Daemon, clusters: &BTreeMap<ProviderId, Kubernetes>) -> Self {
+        let mut tasks = Vec::new();
+        if !clusters.is_empty() {
+            let marker = Marker::new(clusters.clone(), Arc::clone(&daemon.registry));
+            tasks.push(tokio::spawn(marker.run()));
+        }
+        for (id, cluster) in clusters {
+            let records: Arc<dyn Records> = Arc::new(daemon.store.clone());
+            let fleet = daemon.office.clone();
+            tasks.push(tokio::spawn(watch_nodes(id.clone(), cluster.clone(), records, fleet)));
+        }
+        Self(tasks)
+    }
+}
+
+impl Drop for Pods {
+    fn drop(&mut self) {
+        for task in &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// What a pod's marks say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Marks {
+    protection: Protection,
+    job: Option<String>,
+    /// Whether its secret is spent.
+    spent: bool,
+}
+
+impl Marks {
+    fn of(row: &Instance) -> Self {
+        Self {
+            protection: protection(row.binding, row.state),
+            job: row.executing.as_ref().map(ToString::to_string),
+            // The runner connected, or never will: nobody needs its JIT config any more.
+            spent: row.binding == Binding::Early && row.state > State::Starting,
+        }
+    }
+
+    /// Returns what a pod says that was just made.
+    fn fresh(row: &Instance) -> Self {
+        Self { protection: protection(row.binding, State::Starting), job: None, spent: false }
+    }
+}
+
+/// Keeps the marks of pods as their instances are.
+struct Marker {
+    clusters: BTreeMap<ProviderId, Kubernetes>,
+    registry: Arc<Registry>,
+    told: BTreeMap<InstanceId, Marks>,
+    writers: Arc<Semaphore>,
+    /// Writes under way; each pod has one at a time, so that the last word stands.
+    writing: JoinSet<InstanceId>,
+    written: BTreeSet<InstanceId>,
+}
+
+impl Marker {
+    fn new(clusters: BTreeMap<ProviderId, Kubernetes>, registry: Arc<Registry>) -> Self {
+        let writers = Arc::new(Semaphore::new(WRITERS));
+        let (told, writing, written) = (BTreeMap::new(), JoinSet::new(), BTreeSet::new());
+        Self { clusters, registry, told, writers, writing, written }
+    }
+
+    async fn run(mut self) {
+        let mut feed = self.registry.subscribe();
+        self.look_at_all();
+        loop {
+            tokio::select! {
+                event = feed.recv() => match event {
+                    Ok(event) => {
+                        if let Subject::Instance(id) = &event.subject {
+                            self.look_at(id);
+                        }
+                    }
+                    Err(RecvError::Lagged(_)) => self.look_at_all(),
+                    Err(RecvError::Closed) => return,
+                },
+                Some(done) = self.writing.join_next() => {
+                    if let Ok(id) = done {
+                        self.written.remove(&id);
+                        self.look_at(&id);
+                    }
+                }
+            }
+        }
+    }
+
+    fn look_at_all(&mut self) {
+        for row in self.registry.instances() {
+            self.show(&row);
+        }
+        let registry = Arc::clone(&self.registry);
+        self.told.retain(|id, _| registry.holds(id));
+    }
+
+    fn look_at(&mut self, id: &InstanceId) {
+        match self.registry.instance(id) {
+            Some(row) => self.show(&row),
+            None => drop(self.told.remove(id)),
+        }
+    }
+
+    /// Writes what changed since it was last written.
+    fn show(&mut self, row: &Instance) {
+        let Some(cluster) = self.clusters.get(&row.provider) else { return };
+        let gone = row.machine_gone_at.is_some() || row.uid.is_none();
+        if gone || row.state >= State::Deleting || self.written.contains(&row.id) {
+            return;
+        }
+        let marks = Marks::of(row);
+        let before = self.told.insert(row.id.clone(), marks.clone());
+        let before = before.unwrap_or_else(|| Marks::fresh(row));
+        if before == marks {
+            return;
+        }
+        let machine = MachineRef { name: row.machine.clone(), uid: row.uid.clone() };
+        let (cluster, writers, id) = (cluster.clone(), Arc::clone(&self.writers), row.id.clone());
+        self.written.insert(id.clone());
+        self.writing.spawn(async move {
+            if let Ok(_turn) = writers.acquire().await {
+                write(&cluster, &machine, &before, &marks).await;
+            }
+            id
+        });
+    }
+}
+
+async fn write(cluster: &Kubernetes, machine: &MachineRef, before: &Marks, marks: &Marks) {
+    let flipped = (before.protection, &before.job) != (marks.protection, &marks.job);
+    for attempt in 0..TRIES {
+        let marked = async {
+            if flipped {
+                cluster.mark(machine, marks.protection, marks.job.as_deref()).await?;
+            }
+            if marks.spent && !before.spent {
+                cluster.forget_jit(machine).await?;
+            }
+            Ok::<(), String>(())
+        };
+        match marked.await {
+            Ok(()) => return,
+            Err(why) if attempt + 1 == TRIES => {
+                warn!(machine.name = %machine.name, "pod `{}` keeps its old marks: {why}", machine.name);
+            }
+            Err(why) => {
+                debug!(machine.name = %machine.name, "pod `{}` is marked later: {why}", machine.name);
+                tokio::time::sleep(PAUSE * (1 << attempt)).await;
+            }
+        }
+    }
+}
+
+/// Asks idle instances on drained nodes to leave.
+async fn watch_nodes(
+    provider: ProviderId,
+    cluster: Kubernetes,
+    records: Arc<dyn Records>,
+    fleet: Office<ToFleet>,
+) {
+    let mut ticks = tokio::time::interval(NODES);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut blind = false;
+    loop {
+        ticks.tick().await;
+        let cordoned = match cluster.cordoned().await {
+            Ok(cordoned) => cordoned,
+            Err(why) => {
+                if !blind {
+                    info!(provider.id = %provider, "drained nodes are not noticed: {why}");
+                }
+                blind = true;
+                continue;
+            }
+        };
+        blind = false;
+        if cordoned.is_empty() {
+            continue;
+        }
+        let Ok(rows) = records.live_instances(None).await else { continue };
+        for (instance, host) in leaving(&rows, &provider, &cordoned) {
+            let by =
+                Petition { who: "ostler".into(), why: format!("its node `{host}` is cordoned") };
+            let reply = Reply::nobody();
+            let ask = ToFleet::Retire { instance, rank: WishRank::Retire, by, reply };
+            let _: Result<(), _> = fleet.tell(ask);
+        }
+    }
+}
+
+/// Returns who is to be asked to leave: free ones on drained nodes, a few at a time.
+fn leaving(
+    rows: &[Instance],
+    provider: &ProviderId,
+    cordoned: &BTreeSet<HostName>,
+) -> Vec<(InstanceId, HostName)> {
+    let free = |row: &&Instance| {
+        let waits = matches!(row.state, State::Starting | State::Idle);
+        waits && row.wish.is_none() && row.provider == *provider
+    };
+    let on_drained = |row: &Instance| {
+        let host = row.host.clone().filter(|host| cordoned.contains(host))?;
+        Some((row.id.clone(), host))
+    };
+    rows.iter().filter(free).filter_map(on_drained).take(AT_ONCE).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! `GET /metrics`: figures for Prometheus; open to this machine, to others with a token.
+
+use std::collections::BTreeMap;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use ostler_actors::mail::lost_letters;
+use ostler_actors::model::elapsed;
+
+use super::Doors;
+use super::problem::Problem;
+use crate::daemon::Stage;
+use crate::telemetry::metrics::{Board, BoardPool, MEDIA_TYPE};
+
+/// Headers by which a proxy on this machine says that somebody else asks.
+const FORWARDED: [&str; 3] = ["Forwarded", "X-Forwarded-For", "X-Real-IP"];
+
+/// Writes the figures.
+pub(super) async fn metrics(
+    doors: web::Data<Doors>,
+    request: HttpRequest,
+) -> Result<HttpResponse, Problem> {
+    let peer = request.peer_addr().map(|address| address.ip());
+    let forwarded = FORWARDED.iter().any(|name| request.headers().contains_key(*name));
+    if forwarded || !peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
+        doors.gate.admit(request.headers(), request.method(), peer)?;
+    }
+    let text = doors.metrics.written(&doors.board());
+    Ok(HttpResponse::Ok().content_type(MEDIA_TYPE).body(text))
+}
+
+impl Doors {
+    /// Reads the board off for the figures.
+    fn board(&self) -> Board {
+        let now = self.clock.now();
+        let config = self.config.load();
+        let mut pools: BTreeMap<String, BoardPool> =
+            config.pools.iter().map(|pool| (pool.name.clone(), BoardPool::default())).collect();
+        for view in self.registry.pools() {
+            let pool = pools.entry(view.id.to_string()).or_default();
+            pool.states.clone_from(&view.states);
+            pool.stuck = view.stuck;
+            pool.oldest_seconds = view.oldest.map_or(0.0, |at| elapsed(at, now).as_secs_f64());
+        }
+        for job in self.registry.jobs() {
+            let name = job.pool.as_ref().map_or("none", |pool| pool.as_str());
+            let pool = pools.entry(name.to_owned()).or_default();
+            *pool.jobs.entry(job.state()).or_default() += 1;
+        }
+        let forges = self.forges.load();
+        let figures = forges.iter().map(|(id, github)| (id.to_string(), github.figures()));
+        Board {
+            pools,
+            forges: figures.collect(),
+            asks: self.registry.asks(),
+            leaks: self.leaks(),
+            violations: self.registry.violations(),
+            lost_letters: lost_letters(),
+            leader: u8::from(self.status.shown().stage == Stage::Leading),
+        }
+    }
+}

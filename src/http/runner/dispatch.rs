@@ -1,0 +1,159 @@
+//! `POST /runner/v1/dispatch`: a warm pod asks for work.
+//!
+//! | answer | means |
+//! |---|---|
+//! | 200 `{jit_config}` | here is your work; asking again brings the same |
+//! | 204 | nothing within this turn, ask again |
+//! | 410 | you should leave |
+//! | 401 | the token proves nothing |
+//! | 403 | it proves somebody else |
+//! | 503 | cannot tell now, ask again |
+//!
+//! The token is bound to one pod, by name and uid, and so is the answer: the owner of exactly that
+//! instance is asked, and answers only after the ledger called the offer delivered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header::{AUTHORIZATION, CACHE_CONTROL};
+use actix_web::{HttpRequest, HttpResponse, web};
+use ostler_actors::fleet::ToFleet;
+use ostler_actors::instance::Dispatch;
+use ostler_actors::mail::NoAnswer;
+use ostler_actors::model::{Instance, InstanceId, ProviderId, State};
+use secrecy::SecretString;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+use tracing::debug;
+
+use crate::http::Doors;
+use crate::http::problem::problem;
+use crate::providers::identity::{Identity, Reviewed};
+
+/// How long one turn may take.
+const TURN: Duration = Duration::from_secs(50);
+/// How long a pod that asks before its creation is on record is kept waiting.
+const UNRECORDED: Duration = Duration::from_secs(5);
+const GLANCE: Duration = Duration::from_millis(100);
+/// How large a question may be, and how long it may take.
+const LARGEST: usize = 4096;
+const SLOW_BODY: Duration = Duration::from_secs(10);
+
+/// What a pod may say beside its token: for whom it asks, so that only its own cluster is asked.
+#[derive(Default, Deserialize)]
+struct Question {
+    instance: Option<String>,
+}
+
+/// Answers a warm pod.
+pub(super) async fn dispatch(
+    doors: web::Data<Doors>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> HttpResponse {
+    let until = Instant::now() + TURN;
+    let Some(token) = bearer(&request) else {
+        return problem(401, "send the pod's token as `Authorization: Bearer …`");
+    };
+    let question = match tokio::time::timeout(SLOW_BODY, payload.to_bytes_limited(LARGEST)).await {
+        Ok(Ok(Ok(body))) if body.is_empty() => Question::default(),
+        Ok(Ok(Ok(body))) => match serde_json::from_slice(&body) {
+            Ok(question) => question,
+            Err(_) => return problem(400, "the body must be `{\"instance\": \"NAME\"}`, or empty"),
+        },
+        Ok(Ok(Err(_))) | Err(_) => return problem(400, "the body broke off"),
+        Ok(Err(_)) => return problem(413, "the body is too large"),
+    };
+    let (provider, identity) = match whose(&doors, &token, question.instance.as_deref()).await {
+        Ok(proven) => proven,
+        Err(answer) => return answer,
+    };
+    let row = match row_of(&doors, &identity.name).await {
+        Ok(row) => row,
+        Err(answer) => return answer,
+    };
+    if row.provider != provider
+        || row.machine.as_str() != identity.name
+        || row.uid.as_deref() != Some(identity.uid.as_str())
+    {
+        debug!(instance.id = %row.id, "a pod asked for work that is not this instance's");
+        return problem(403, "this token proves another pod than the instance's");
+    }
+    let instance = row.id.clone();
+    let patience = until.saturating_duration_since(Instant::now());
+    let ask = |reply| ToFleet::Dispatch { instance, reply };
+    match doors.fleet.ask(ask, patience).await {
+        Ok(Dispatch::Work(jit)) => HttpResponse::Ok()
+            .insert_header((CACHE_CONTROL, "no-store"))
+            .json(json!({ "jit_config": jit.reveal() })),
+        Ok(Dispatch::Wait) | Err(NoAnswer::Late) => HttpResponse::NoContent().finish(),
+        Ok(Dispatch::Leave) => {
+            problem(410, "there is no work for this pod any more; it should leave")
+        }
+        Err(NoAnswer::Gone) => later("its owner is changing"),
+    }
+}
+
+/// Finds out whose the token is: asks the cluster of the named instance, or every one.
+async fn whose(
+    doors: &Doors,
+    token: &SecretString,
+    named: Option<&str>,
+) -> Result<(ProviderId, Identity), HttpResponse> {
+    let Some(reviewers) = doors.reviewers.now() else {
+        return Err(later("this daemon does not lead"));
+    };
+    let of = named.and_then(|name| doors.registry.instance(&InstanceId::from(name)));
+    let of = of.map(|row| row.provider.clone()).filter(|id| reviewers.contains_key(id));
+    let mut answer = problem(401, "no cluster of ours knows this token");
+    for (id, reviewer) in reviewers.iter().filter(|(id, _)| of.as_ref().is_none_or(|of| of == *id))
+    {
+        match reviewer.review(token).await {
+            Reviewed::Belongs(identity) => return Ok((id.clone(), identity)),
+            Reviewed::Refused(why) => answer = problem(401, &why),
+            Reviewed::Unknown(why) => {
+                debug!(provider.id = %id, "a token could not be reviewed: {why}");
+                answer = later("the cluster could not be asked about the token");
+            }
+        }
+    }
+    Err(answer)
+}
+
+/// Returns the instance a pod was made for, once its creation is on record.
+async fn row_of(doors: &Doors, name: &str) -> Result<Arc<Instance>, HttpResponse> {
+    let id = InstanceId::from(name);
+    let until = Instant::now() + UNRECORDED;
+    loop {
+        match doors.registry.instance(&id) {
+            Some(row) if row.uid.is_some() => return Ok(row),
+            Some(_) if Instant::now() < until => tokio::time::sleep(GLANCE).await,
+            Some(_) => return Err(later("the creation of this pod is not on record yet")),
+            None => return Err(unowned(doors, &id).await),
+        }
+    }
+}
+
+/// Answers a pod that is not on the board: it may leave only if it is not on record either.
+async fn unowned(doors: &Doors, id: &InstanceId) -> HttpResponse {
+    match doors.records.instance(id).await {
+        Ok(Some(row)) if row.state != State::Deleted => later("its owner is starting"),
+        Ok(_) => problem(410, "no instance of that name is on record; it should leave"),
+        Err(_) => later("the records do not answer"),
+    }
+}
+
+fn later(why: &str) -> HttpResponse {
+    problem(503, &format!("{why}; ask again"))
+}
+
+fn bearer(request: &HttpRequest) -> Option<SecretString> {
+    let value = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
+    let (kind, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (kind.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| SecretString::from(token))
+}
+
+#[cfg(test)]
+mod tests;

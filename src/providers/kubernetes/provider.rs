@@ -1,0 +1,109 @@
+//! The provider: the two halves of its port.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use kube::api::ListParams;
+use ostler_actors::model::{MachineView, Observation, Remains, Sighting};
+use ostler_actors::ports::{
+    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
+    ProviderError, Watching,
+};
+
+use super::client::{CALL, Cluster, Failure, OpenError, within};
+use super::names::SELECTOR;
+use super::review::Reviews;
+use super::seen::Seen;
+use super::settings::KubernetesSettings;
+use super::{remains, view, watch};
+
+/// How many pods are listed at once.
+const PAGE: u32 = 500;
+
+/// Makes runners as pods.
+#[derive(Clone)]
+pub struct Kubernetes {
+    pub(super) yard: Arc<Yard>,
+}
+
+/// Holds what is known apart from the pods themselves.
+pub(super) struct Yard {
+    pub(super) settings: KubernetesSettings,
+    pub(super) cluster: Cluster,
+    pub(super) reviews: Reviews,
+}
+
+impl Kubernetes {
+    /// Reads how to reach the cluster; asks it nothing yet.
+    pub fn open(settings: KubernetesSettings) -> Result<Self, OpenError> {
+        let cluster = Cluster::open(&settings)?;
+        let yard = Yard { settings, cluster, reviews: Reviews::default() };
+        Ok(Self { yard: Arc::new(yard) })
+    }
+}
+
+impl Yard {
+    /// Lists all pods of ours, page by page: all of them or nothing.
+    pub(super) async fn list(&self) -> Result<Vec<MachineView>, Failure> {
+        let pods = self.cluster.reach().await?.pods();
+        let mut views = Vec::new();
+        let mut page = ListParams::default().labels(SELECTOR).limit(PAGE);
+        loop {
+            let answer = within(CALL, pods.list(&page)).await?;
+            views.extend(answer.items.iter().filter_map(view::view));
+            match answer.metadata.continue_.filter(|next| !next.is_empty()) {
+                Some(next) => page = page.continue_token(&next),
+                None => return Ok(views),
+            }
+        }
+    }
+
+    /// Reads the pod a reference means; none if there is none, or another of its name.
+    pub(super) async fn find(&self, machine: &MachineRef) -> Result<Option<Seen>, Failure> {
+        let pods = self.cluster.reach().await?.pods();
+        let found = within(CALL, pods.get_opt(machine.name.as_str())).await?;
+        let same = |pod: &Seen| machine.uid.is_none() || machine.uid == pod.metadata.uid;
+        Ok(found.filter(same))
+    }
+}
+
+#[async_trait]
+impl Inventory for Kubernetes {
+    async fn list(&self) -> Observation<Vec<MachineView>> {
+        match self.yard.list().await {
+            Ok(views) => Observation::Complete(views),
+            Err(why) => Observation::Unusable(why.to_string()),
+        }
+    }
+
+    async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
+        match self.yard.find(machine).await {
+            Ok(found) => {
+                found.as_ref().and_then(view::view).map_or(Sighting::Absent, Sighting::Seen)
+            }
+            Err(why) => Sighting::Unknown(why.to_string()),
+        }
+    }
+
+    async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
+        Box::pin(remains::gather(&self.yard, machine, want_tail)).await
+    }
+
+    fn watch(&self, sink: Arc<dyn MachineSink>) -> Watching {
+        watch::begin(Arc::clone(&self.yard), sink)
+    }
+}
+
+#[async_trait]
+impl Provider for Kubernetes {
+    async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
+        Box::pin(self.yard.make(order)).await
+    }
+
+    async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError> {
+        self.yard
+            .unmake(machine, grace)
+            .await
+            .map_err(|why| ProviderError::Later { after: why.retry_after(), why: why.to_string() })
+    }
+}

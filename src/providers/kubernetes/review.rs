@@ -1,0 +1,173 @@
+//! Whose a token is: asked of the API server, remembered for a while.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::authentication::v1::{
+    TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
+};
+use kube::Api;
+use kube::api::PostParams;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::time::Instant;
+
+use super::client::within;
+use super::provider::Kubernetes;
+use super::settings::AUDIENCE;
+use crate::providers::identity::{Identity, Reviewed, Reviewer};
+
+/// How long an answer is believed.
+const GOOD: Duration = Duration::from_mins(5);
+const BAD: Duration = Duration::from_secs(10);
+/// How long the server may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How many answers are remembered at most.
+const MANY: usize = 50_000;
+
+/// Remembers answers by the hash of their token; a token itself is never kept.
+#[derive(Default)]
+pub(super) struct Reviews(Mutex<BTreeMap<[u8; 32], (Instant, Reviewed)>>);
+
+impl Reviews {
+    fn known(&self, token: &[u8; 32]) -> Option<Reviewed> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(token).filter(|(until, _)| *until > Instant::now()).map(|(_, it)| it.clone())
+    }
+
+    fn keep(&self, token: [u8; 32], reviewed: &Reviewed) {
+        let good_for = match reviewed {
+            Reviewed::Belongs(_) => GOOD,
+            Reviewed::Refused(_) => BAD,
+            Reviewed::Unknown(_) => return,
+        };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MANY {
+            known.retain(|_, (until, _)| *until > Instant::now());
+        }
+        if known.len() < MANY {
+            known.insert(token, (Instant::now() + good_for, reviewed.clone()));
+        }
+    }
+}
+
+#[async_trait]
+impl Reviewer for Kubernetes {
+    async fn review(&self, token: &SecretString) -> Reviewed {
+        let hash = hash(token);
+        if let Some(known) = self.yard.reviews.known(&hash) {
+            return known;
+        }
+        let reviewed = self.ask(token).await;
+        self.yard.reviews.keep(hash, &reviewed);
+        reviewed
+    }
+}
+
+impl Kubernetes {
+    async fn ask(&self, token: &SecretString) -> Reviewed {
+        let reached = match self.yard.cluster.reach().await {
+            Ok(reached) => reached,
+            Err(why) => return Reviewed::Unknown(why.to_string()),
+        };
+        let question = TokenReview {
+            spec: TokenReviewSpec {
+                audiences: Some(vec![AUDIENCE.into()]),
+                token: Some(token.expose_secret().to_owned()),
+            },
+            ..TokenReview::default()
+        };
+        let reviews = Api::<TokenReview>::all(reached.client.clone());
+        match within(PATIENCE, reviews.create(&PostParams::default(), &question)).await {
+            Ok(answer) => judge(answer.status.unwrap_or_default(), &reached.namespace),
+            Err(why) => Reviewed::Unknown(why.to_string()),
+        }
+    }
+}
+
+/// Judges the server's answer: good, for us, of a pod in our namespace.
+fn judge(status: TokenReviewStatus, namespace: &str) -> Reviewed {
+    let refused = |why: &str| Reviewed::Refused(why.to_owned());
+    if status.authenticated != Some(true) {
+        return refused("the cluster does not know this token, or it is too old");
+    }
+    // A server that does not know audiences would call any token good.
+    if !status.audiences.unwrap_or_default().iter().any(|audience| audience == AUDIENCE) {
+        return refused("this token is for somebody else");
+    }
+    let user = status.user.unwrap_or_default();
+    let ours = format!("system:serviceaccount:{namespace}:");
+    if !user.username.as_ref().is_some_and(|name| name.starts_with(&ours)) {
+        return refused("this token is from another namespace");
+    }
+    match (extra(&user, "pod-name"), extra(&user, "pod-uid")) {
+        (Some(name), Some(uid)) => Reviewed::Belongs(Identity { name, uid }),
+        (_, _) => refused("this token is bound to no pod"),
+    }
+}
+
+fn extra(user: &UserInfo, key: &str) -> Option<String> {
+    let found = user.extra.as_ref()?.get(&format!("authentication.kubernetes.io/{key}"))?;
+    found.first().filter(|text| !text.is_empty()).cloned()
+}
+
+fn hash(token: &SecretString) -> [u8; 32] {
+    let digest =
+        aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.expose_secret().as_bytes());
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest.as_ref());
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> TokenReviewStatus {
+        let of = |text: &str| vec![text.to_owned()];
+        let extra = BTreeMap::from([
+            ("authentication.kubernetes.io/pod-name".to_owned(), of("linux-1")),
+            ("authentication.kubernetes.io/pod-uid".to_owned(), of("u1")),
+        ]);
+        TokenReviewStatus {
+            authenticated: Some(true),
+            audiences: Some(of(AUDIENCE)),
+            user: Some(UserInfo {
+                username: Some("system:serviceaccount:runners:default".into()),
+                extra: Some(extra),
+                ..UserInfo::default()
+            }),
+            error: None,
+        }
+    }
+
+    #[test]
+    fn a_token_of_a_pod_names_the_pod() {
+        let identity = Identity { name: "linux-1".into(), uid: "u1".into() };
+        assert_eq!(judge(status(), "runners"), Reviewed::Belongs(identity));
+    }
+
+    #[test]
+    fn a_token_that_lacks_any_part_of_the_proof_is_refused() {
+        let mut bad = vec![TokenReviewStatus { authenticated: None, ..status() }];
+        bad.push(TokenReviewStatus { audiences: None, ..status() });
+        bad.push(TokenReviewStatus { audiences: Some(vec!["https://api".into()]), ..status() });
+        bad.push(TokenReviewStatus { user: None, ..status() });
+        let user = UserInfo { extra: None, ..status().user.unwrap() };
+        bad.push(TokenReviewStatus { user: Some(user), ..status() });
+        for status in bad {
+            assert!(matches!(judge(status, "runners"), Reviewed::Refused(_)));
+        }
+        assert!(matches!(judge(status(), "runner"), Reviewed::Refused(_)));
+    }
+
+    #[test]
+    fn a_failure_to_ask_is_not_remembered() {
+        let reviews = Reviews::default();
+        reviews.keep([1; 32], &Reviewed::Unknown("down".into()));
+        assert_eq!(reviews.known(&[1; 32]), None);
+        reviews.keep([1; 32], &Reviewed::Refused("no".into()));
+        assert_eq!(reviews.known(&[1; 32]), Some(Reviewed::Refused("no".into())));
+    }
+}

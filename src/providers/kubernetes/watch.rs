@@ -1,0 +1,195 @@
+//! Telling of changes as they happen: one watch for all pods of ours.
+//!
+//! Each event becomes a view at the stream, and of each pod only its name, its id and a
+//! fingerprint of its last view are kept. A watch that breaks is taken up again with a listing: a
+//! listing nominates, so a pod that it does not show is looked for in a second complete one before
+//! anybody is told, and then its owner reads it directly. Beside the watch everything is listed and compared now and then, for what it missed.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use ostler_actors::model::{MachineName, MachineView};
+use ostler_actors::ports::{MachineSink, Watching};
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use super::client::Failure;
+use super::names::SELECTOR;
+use super::provider::Yard;
+use super::view;
+
+/// Begins to watch, for as long as the guard lives.
+pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) -> Watching {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        let task = runtime.spawn(keep_watching(yard, sink));
+        Watching::until_dropped(move || task.abort())
+    } else {
+        error!("pods are not watched: there is no runtime to watch them on");
+        Watching::nothing()
+    }
+}
+
+/// Something to tell whoever watches.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// A pod looks like this.
+    Seen(Box<MachineView>),
+    /// A pod is no longer shown.
+    Missed(MachineName),
+}
+
+/// Remembers what was told, and which pods a listing did not show.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    told: BTreeMap<MachineName, u64>,
+    /// Missing in one complete listing.
+    suspects: BTreeSet<MachineName>,
+    /// What the listing under way has shown so far.
+    listing: Option<BTreeSet<MachineName>>,
+}
+
+impl Memory {
+    /// Takes a view; returns whether it says anything new.
+    pub(super) fn take(&mut self, view: MachineView) -> Option<Word> {
+        let print = fingerprint(&view);
+        self.suspects.remove(&view.name);
+        if let Some(listing) = &mut self.listing {
+            listing.insert(view.name.clone());
+        }
+        let new = self.told.insert(view.name.clone(), print) != Some(print);
+        new.then(|| Word::Seen(Box::new(view)))
+    }
+
+    /// Takes the end of a pod.
+    pub(super) fn lose(&mut self, name: MachineName) -> Option<Word> {
+        self.suspects.remove(&name);
+        self.told.remove(&name).map(|_| Word::Missed(name))
+    }
+
+    /// Begins a listing.
+    pub(super) fn begin(&mut self) {
+        self.listing = Some(BTreeSet::new());
+    }
+
+    /// Ends a listing that was complete; returns who was missing in two of them.
+    pub(super) fn end(&mut self) -> Vec<Word> {
+        let Some(shown) = self.listing.take() else { return Vec::new() };
+        let missing: Vec<MachineName> =
+            self.told.keys().filter(|name| !shown.contains(*name)).cloned().collect();
+        let mut words = Vec::new();
+        for name in missing {
+            if self.suspects.contains(&name) {
+                words.extend(self.lose(name));
+            } else {
+                self.suspects.insert(name);
+            }
+        }
+        words
+    }
+
+    /// Returns whether a second listing is due soon.
+    pub(super) fn doubts(&self) -> bool {
+        !self.suspects.is_empty()
+    }
+
+    /// Returns how many pods are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.told.len()
+    }
+}
+
+fn fingerprint(view: &MachineView) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    format!("{view:?}").hash(&mut hasher);
+    hasher.finish()
+}
+
+async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
+    let reached = loop {
+        match yard.cluster.reach().await {
+            Ok(reached) => break reached.clone(),
+            Err(why) => {
+                warn!("pods are not watched yet: {why}");
+                tokio::time::sleep(yard.settings.confirm_after).await;
+            }
+        }
+    };
+    let config = watcher::Config::default().labels(SELECTOR);
+    let mut events = Box::pin(watcher(reached.pods(), config).default_backoff());
+    let mut memory = Memory::default();
+    let mut broken = false;
+    let mut compare_at = Instant::now() + yard.settings.compare_every;
+    loop {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(Ok(event)) => {
+                    if broken && matches!(event, watcher::Event::InitDone) {
+                        broken = false;
+                        info!("pods are watched again, {} of them", memory.len());
+                    }
+                    take(&mut memory, event, &*sink);
+                    if memory.doubts() {
+                        compare_at = compare_at.min(Instant::now() + yard.settings.confirm_after);
+                    }
+                }
+                Some(Err(why)) => {
+                    if !broken {
+                        warn!("the watch over pods broke and is taken up again: {why}");
+                    }
+                    broken = true;
+                }
+                // It never ends by itself.
+                None => return,
+            },
+            () = tokio::time::sleep_until(compare_at) => {
+                compare(&yard, &mut memory, &*sink).await;
+                let wait = if memory.doubts() { yard.settings.confirm_after } else { yard.settings.compare_every };
+                compare_at = Instant::now() + wait;
+            }
+        }
+    }
+}
+
+fn take(memory: &mut Memory, event: watcher::Event<super::seen::Seen>, sink: &dyn MachineSink) {
+    match event {
+        watcher::Event::Init => memory.begin(),
+        watcher::Event::InitApply(pod) | watcher::Event::Apply(pod) => {
+            tell(view::view(&pod).and_then(|view| memory.take(view)), sink);
+        }
+        watcher::Event::InitDone => tell(memory.end(), sink),
+        watcher::Event::Delete(pod) => {
+            let name = pod.metadata.name.as_deref().map(MachineName::from);
+            tell(name.and_then(|name| memory.lose(name)), sink);
+        }
+    }
+}
+
+/// Lists everything and tells what the watch has missed.
+async fn compare(yard: &Yard, memory: &mut Memory, sink: &dyn MachineSink) {
+    match yard.list().await {
+        Ok(views) => {
+            memory.begin();
+            for view in views {
+                tell(memory.take(view), sink);
+            }
+            tell(memory.end(), sink);
+        }
+        Err(Failure::Refused(_) | Failure::Unanswered(_)) => {}
+    }
+}
+
+fn tell(words: impl IntoIterator<Item = Word>, sink: &dyn MachineSink) {
+    for word in words {
+        match word {
+            Word::Seen(view) => sink.seen(*view),
+            Word::Missed(name) => sink.missed(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,51 @@
+//! What a scrape looks like before anything has happened.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+#[test]
+fn known_pools_forges_and_providers_have_explicit_zeros() {
+    let metrics = Metrics::default();
+    metrics.know_pool("linux");
+    metrics.know_forge("github");
+    metrics.know_provider("local");
+    let pools = BTreeMap::from([("linux".to_owned(), BoardPool::default())]);
+    let text = metrics.written(&Board { pools, ..Board::default() });
+    for line in [
+        r#"ostler_instances{pool="linux",state="idle"} 0"#,
+        r#"ostler_jobs{pool="linux",state="queued"} 0"#,
+        r#"ostler_instance_stuck{pool="linux"} 0"#,
+        r#"ostler_oldest_queued_job_seconds{pool="linux"} 0.0"#,
+        r#"ostler_create_seconds_count{pool="linux"} 0"#,
+        r#"ostler_deaths_total{pool="linux",verdict="host_oom",fault="host"} 0"#,
+        r#"ostler_webhooks_total{forge="github",outcome="bad_signature"} 0"#,
+        r#"ostler_provider_calls_total{provider="local",op="create",outcome="failed"} 0"#,
+        r#"ostler_config_reloads_total{outcome="refused"} 0"#,
+        "ostler_leaks 0",
+        "ostler_leader 0",
+        "ostler_invariant_violations_total 0",
+        "ostler_store_batch_size_count 0",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+    }
+    assert!(text.contains("ostler_build_info{version="), "{text}");
+    assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
+fn calls_and_commits_are_counted_where_they_are_made() {
+    let metrics = Metrics::default();
+    metrics.count_call("local", "create", "refused", Duration::from_millis(30));
+    metrics.count_commit(7, Duration::from_millis(2));
+    metrics.count_webhook("github", "accepted");
+    let text = metrics.written(&Board::default());
+    for line in [
+        r#"ostler_provider_calls_total{provider="local",op="create",outcome="refused"} 1"#,
+        r#"ostler_provider_call_seconds_bucket{le="0.05",provider="local",op="create"} 1"#,
+        "ostler_store_batch_size_sum 7.0",
+        r#"ostler_webhooks_total{forge="github",outcome="accepted"} 1"#,
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+    }
+}

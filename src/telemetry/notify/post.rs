@@ -1,0 +1,107 @@
+//! Brings a message to its address: one JSON document that chats and programs both understand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use http_body_util::Full;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
+
+use super::Notice;
+use crate::config::Notify;
+
+/// How long a message may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long is waited before the second and last try.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// The bytes of a message, shared by both tries.
+type Text = std::io::Cursor<Vec<u8>>;
+
+/// Tells why a message did not arrive; the address is not part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Undelivered {
+    /// It is not an address.
+    #[error("`notify.url` is not an http:// or https:// address")]
+    Address,
+    /// Nobody was there.
+    #[error("the receiver cannot be reached; see `notify.url`")]
+    Unreachable,
+    /// It took too long.
+    #[error("the receiver did not answer in {} s", PATIENCE.as_secs())]
+    Late,
+    /// It does not want it.
+    #[error("the receiver answered {0}")]
+    Refused(u16),
+}
+
+/// Sends messages; the connection is made with the first.
+#[derive(Default)]
+pub(super) struct Post(Option<Client<HttpsConnector<HttpConnector>, Full<Text>>>);
+
+impl Post {
+    /// Sends one message, twice if need be.
+    pub(super) async fn send(
+        &mut self,
+        notify: &Notify,
+        notice: &Notice,
+        fleet: &str,
+        text: &str,
+    ) -> Result<(), Undelivered> {
+        let body = json!({
+            "text": text,
+            "fleet": fleet,
+            "occasion": notice.occasion.as_str(),
+            "subject": notice.subject,
+            "sentence": notice.sentence,
+            "advice": notice.advice,
+        });
+        let body = Text::new(body.to_string().into_bytes());
+        let first = self.once(notify, body.clone()).await;
+        match first {
+            // The same again would be refused again.
+            Ok(()) | Err(Undelivered::Address | Undelivered::Refused(400..=499)) => first,
+            Err(Undelivered::Unreachable | Undelivered::Late | Undelivered::Refused(_)) => {
+                tokio::time::sleep(PAUSE).await;
+                self.once(notify, body).await
+            }
+        }
+    }
+
+    async fn once(&mut self, notify: &Notify, body: Text) -> Result<(), Undelivered> {
+        let request = Request::post(notify.url.expose().trim())
+            .header("Content-Type", "application/json")
+            .header("User-Agent", concat!("ostler/", env!("CARGO_PKG_VERSION")))
+            .body(Full::new(body))
+            .map_err(|_| Undelivered::Address)?;
+        if !matches!(request.uri().scheme_str(), Some("http" | "https")) {
+            return Err(Undelivered::Address);
+        }
+        let client = self.0.get_or_insert_with(connect);
+        match tokio::time::timeout(PATIENCE, client.request(request)).await {
+            Err(_) => Err(Undelivered::Late),
+            Ok(Err(_)) => Err(Undelivered::Unreachable),
+            Ok(Ok(answer)) if answer.status().is_success() => Ok(()),
+            Ok(Ok(answer)) => Err(Undelivered::Refused(answer.status().as_u16())),
+        }
+    }
+}
+
+fn connect() -> Client<HttpsConnector<HttpConnector>, Full<Text>> {
+    let mut roots = RootCertStore::empty();
+    // Without certificates plain http still works.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("aws-lc-rs knows TLS 1.2 and 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let https = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1();
+    Client::builder(TokioExecutor::new()).build(https.build())
+}

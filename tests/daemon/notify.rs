@@ -1,0 +1,91 @@
+//! People are told when one of them is needed: a real receiver on loopback, a real daemon.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use ostler::demo::agent::Deed;
+use serde_json::Value;
+
+use crate::support::daemon::{Stage, pool, until};
+
+const PATIENCE: Duration = Duration::from_mins(1);
+const PATH: &str = "/services/canary-hook-77aa11";
+
+/// Receives messages; returns its address and what arrives.
+fn receiver() -> (String, Receiver<(String, Value)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (tell, messages) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut stream = BufReader::new(stream);
+            let (mut head, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                if stream.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
+                    break;
+                }
+                if let Some(size) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = size.trim().parse().unwrap_or(0);
+                }
+                head += &line;
+            }
+            let mut body = vec![0; length];
+            if stream.read_exact(&mut body).is_err() {
+                continue;
+            }
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
+            let _gone = stream.get_mut().write_all(answer);
+            if tell.send((head, serde_json::from_slice(&body).unwrap_or_default())).is_err() {
+                return;
+            }
+        }
+    });
+    (format!("http://{address}{PATH}"), messages)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_odd_end_and_a_job_that_waits_are_told_once_and_the_address_is_no_ones_business() {
+    let (url, messages) = receiver();
+    let mut stage = Stage::on_sqlite("");
+    stage.write("notify.url", &url);
+    let notify = "[notify]\nurl = { file = \"notify.url\" }\nqueue_after = \"1s\"\n\
+                  template = \"<{fleet}> {occasion} {subject}: {sentence} {advice}\"\n";
+    stage.write_config(&format!("{}\n{notify}\n{}", stage.base(), pool(0, 1)));
+    let mut daemon = stage.lead().await;
+    stage.queue(Deed::Crash, 50);
+    let mut told: Vec<(String, Value)> = Vec::new();
+    let has = |told: &[(String, Value)], occasion: &str| {
+        told.iter().filter(|(_, body)| body["occasion"] == occasion).count()
+    };
+    until("the death is told", PATIENCE, async || {
+        daemon.must_live();
+        told.extend(messages.try_iter());
+        has(&told, "death") == 1
+    })
+    .await;
+    let (head, body) = told.iter().find(|(_, body)| body["occasion"] == "death").expect("it");
+    assert!(head.starts_with(&format!("POST {PATH} ")), "{head}");
+    assert!(head.to_ascii_lowercase().contains("content-type: application/json"), "{head}");
+    let text = body["text"].as_str().expect("what chats show");
+    assert!(text.starts_with("<tested> death linux-") && text.contains("crashed"), "{text}");
+    assert!(body["advice"].as_str().is_some_and(|advice| !advice.is_empty()), "{body}");
+
+    // One that runs for long, and one that waits for it.
+    let long = stage.queue(Deed::Succeed, 12_000);
+    stage.until_at_work(&[long]).await;
+    stage.queue(Deed::Succeed, 50);
+    until("the wait is told", PATIENCE, async || {
+        told.extend(messages.try_iter());
+        has(&told, "queue") >= 1
+    })
+    .await;
+    stage.until_all_jobs_are_over(&mut daemon).await;
+    told.extend(messages.try_iter());
+    assert_eq!(has(&told, "death"), 1, "normal ends are nobody's business: {told:?}");
+    assert!(has(&told, "queue") <= 2, "told while it holds, not at each look: {told:?}");
+    stage.check_logs(&[PATH, "canary-hook"]);
+    stage.leave();
+}

@@ -1,0 +1,82 @@
+//! Early binding on real objects: a Secret that the pod owns, and that goes when it is spent.
+//! And the marks that keep others from evicting a pod at work.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use ostler::providers::kubernetes::Protection;
+use ostler_actors::model::{Binding, Sighting};
+use ostler_actors::ports::{CreateError, Inventory as _, Provider as _};
+use serde_json::json;
+
+use super::yard::{Yard, by_name, exact, order};
+
+fn secrets(yard: &Yard) -> Api<Secret> {
+    Api::namespaced(yard.place.cluster.admin(), &yard.place.namespace)
+}
+
+#[tokio::test]
+async fn a_registered_runner_finds_its_config_in_a_secret_that_its_pod_owns() {
+    let Some(yard) = Yard::open().await else { return };
+    let view = yard.make(order("early", Binding::Early)).await;
+    let secret = secrets(&yard).get("early").await.unwrap();
+    assert_eq!(secret.immutable, Some(true));
+    let owner = &secret.metadata.owner_references.unwrap()[0];
+    assert_eq!((owner.kind.as_str(), Some(&owner.uid)), ("Pod", view.uid.as_ref()));
+    assert_eq!(secret.data.unwrap()["jitconfig"].0, b"as it came");
+    let pod = yard.place.pods().get("early").await.unwrap();
+    let text = serde_json::to_string(&pod).unwrap();
+    assert!(!text.contains("as it came"), "the pod itself does not hold it");
+    assert!(text.contains("\"secretName\":\"early\""));
+    for _ in 0..2 {
+        yard.provider.forget_jit(&exact(&view)).await.unwrap();
+        assert!(secrets(&yard).get_opt("early").await.unwrap().is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_pod_whose_secret_is_refused_is_taken_back() {
+    let Some(yard) = Yard::open().await else { return };
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": { "name": "none", "namespace": yard.place.namespace },
+        "spec": { "hard": { "secrets": "0" } },
+        "status": { "hard": { "secrets": "0" }, "used": { "secrets": "0" } },
+    });
+    yard.place.apply_object(quota.clone()).await;
+    let quotas: Api<k8s_openapi::api::core::v1::ResourceQuota> =
+        Api::namespaced(yard.place.cluster.admin(), &yard.place.namespace);
+    let patch = kube::api::Patch::Merge(&quota);
+    quotas.patch_status("none", &Default::default(), &patch).await.unwrap();
+    let error = yard.provider.create(order("early", Binding::Early)).await.unwrap_err();
+    let CreateError::Refused { why, .. } = error else { panic!("{error}") };
+    assert!(why.contains("Secret") && why.contains("exceeded quota"), "{why}");
+    assert_eq!(yard.provider.read(&by_name("early")).await, Sighting::Absent);
+}
+
+#[tokio::test]
+async fn the_marks_of_a_pod_are_flipped_with_its_work() {
+    let Some(yard) = Yard::open().await else { return };
+    let view = yard.make(order("m1", Binding::Late)).await;
+    let marks = async || {
+        let pod = yard.place.pods().get("m1").await.unwrap();
+        let text = |map: Option<&std::collections::BTreeMap<String, String>>, key: &str| {
+            map.and_then(|map| map.get(key).cloned()).unwrap_or_default()
+        };
+        let (labels, notes) = (pod.metadata.labels.as_ref(), pod.metadata.annotations.as_ref());
+        [
+            text(labels, "ostler.dev/state"),
+            text(notes, "cluster-autoscaler.kubernetes.io/safe-to-evict"),
+            text(notes, "karpenter.sh/do-not-disrupt"),
+            text(notes, "ostler.dev/job"),
+        ]
+    };
+    assert_eq!(marks().await, ["idle", "true", "", ""]);
+    yard.provider.mark(&exact(&view), Protection::Busy, Some("github/7")).await.unwrap();
+    assert_eq!(marks().await, ["busy", "false", "true", "github/7"]);
+    let other = ostler_actors::ports::MachineRef { uid: Some("another".into()), ..exact(&view) };
+    yard.provider.mark(&other, Protection::Idle, None).await.unwrap();
+    assert_eq!(marks().await[0], "busy", "a successor's marks are not ours");
+    yard.provider.mark(&exact(&view), Protection::Idle, None).await.unwrap();
+    assert_eq!(marks().await, ["idle", "true", "", ""]);
+    yard.provider.mark(&by_name("gone"), Protection::Busy, None).await.unwrap();
+}
