@@ -19,7 +19,8 @@ use ostler_actors::model::{
     Began, MachineName, MachinePhase, MachineView, Observation, Remains, Sighting, Stamp, Worker,
 };
 use ostler_actors::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, Provider, ProviderError,
+    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, Provider,
+    ProviderError,
 };
 
 use super::forge::nanos;
@@ -119,6 +120,10 @@ impl Provider for Yard {
         let known = self.machines().remove(name).is_some();
         let removed = fs::remove_file(self.file(name)).is_ok();
         Ok(if known || removed { Deletion::Accepted } else { Deletion::NotFound })
+    }
+
+    fn handover(&self) -> Handover {
+        Handover::WithOrder
     }
 }
 
