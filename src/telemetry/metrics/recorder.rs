@@ -102,7 +102,7 @@ impl Recorder {
             observe(&self.metrics.create, &row.pool, called, seen);
             known.created = true;
         }
-        // One that is given work before anybody saw it wait was ready then.
+        // A runner that was given a job at once was never seen idle; its work proves it ready.
         let ready = row.ready_at.or_else(|| (to == State::Busy).then_some(at));
         if let (false, Some(seen), Some(ready)) = (known.ready, row.seen_at, ready) {
             observe(&self.metrics.boot, &row.pool, seen, ready);
