@@ -21,7 +21,7 @@ fn receiver() -> (String, Receiver<(String, Value)>) {
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             let mut stream = BufReader::new(stream);
-            let (mut head, mut length) = (String::new(), 0);
+            let (mut top, mut length) = (String::new(), 0);
             loop {
                 let mut line = String::new();
                 if stream.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
@@ -30,7 +30,7 @@ fn receiver() -> (String, Receiver<(String, Value)>) {
                 if let Some(size) = line.to_ascii_lowercase().strip_prefix("content-length:") {
                     length = size.trim().parse().unwrap_or(0);
                 }
-                head += &line;
+                top += &line;
             }
             let mut body = vec![0; length];
             if stream.read_exact(&mut body).is_err() {
@@ -38,7 +38,7 @@ fn receiver() -> (String, Receiver<(String, Value)>) {
             }
             let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
             let _gone = stream.get_mut().write_all(answer);
-            if tell.send((head, serde_json::from_slice(&body).unwrap_or_default())).is_err() {
+            if tell.send((top, serde_json::from_slice(&body).unwrap_or_default())).is_err() {
                 return;
             }
         }
@@ -66,9 +66,9 @@ async fn an_odd_end_and_a_job_that_waits_are_told_once_and_the_address_is_no_one
         has(&told, "death") == 1
     })
     .await;
-    let (head, body) = told.iter().find(|(_, body)| body["occasion"] == "death").expect("it");
-    assert!(head.starts_with(&format!("POST {PATH} ")), "{head}");
-    assert!(head.to_ascii_lowercase().contains("content-type: application/json"), "{head}");
+    let (top, body) = told.iter().find(|(_, body)| body["occasion"] == "death").expect("it");
+    assert!(top.starts_with(&format!("POST {PATH} ")), "{top}");
+    assert!(top.to_ascii_lowercase().contains("content-type: application/json"), "{top}");
     let text = body["text"].as_str().expect("what chats show");
     assert!(text.starts_with("<tested> death linux-") && text.contains("crashed"), "{text}");
     assert!(body["advice"].as_str().is_some_and(|advice| !advice.is_empty()), "{body}");

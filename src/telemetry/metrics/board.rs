@@ -54,7 +54,7 @@ impl Board {
         self.pools(&mut to);
         self.forges(&mut to);
         let asks = Family::<AskLabels, Counter>::default();
-        for reason in [Reason::Orphan, Reason::Unlisted] {
+        for reason in [Reason::Orphan, Reason::Unlisted, Reason::Offline, Reason::Unregistered] {
             drop(asks.get_or_create(&AskLabels { reason: reason.as_str(), answer: "told" }));
         }
         for ((reason, answer), count) in &self.asks {

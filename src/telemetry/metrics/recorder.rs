@@ -102,7 +102,9 @@ impl Recorder {
             observe(&self.metrics.create, &row.pool, called, seen);
             known.created = true;
         }
-        if let (false, Some(seen), Some(ready)) = (known.ready, row.seen_at, row.ready_at) {
+        // A runner that was given a job at once was never seen idle; its work proves it ready.
+        let ready = row.ready_at.or_else(|| (to == State::Busy).then_some(at));
+        if let (false, Some(seen), Some(ready)) = (known.ready, row.seen_at, ready) {
             observe(&self.metrics.boot, &row.pool, seen, ready);
             observe(&self.metrics.ready, &row.pool, row.created_at, ready);
             known.ready = true;
