@@ -154,6 +154,3 @@ fn bearer(request: &HttpRequest) -> Option<SecretString> {
     let token = token.trim();
     (kind.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| SecretString::from(token))
 }
-
-#[cfg(test)]
-mod tests;

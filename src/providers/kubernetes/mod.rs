@@ -8,12 +8,12 @@
 //! ```
 //!
 //! No custom resource, no finalizer. A pod carries whose it is as labels; everything else is read
-//! from its status by plain functions: [`guard`] says what its shape proves about the runner,
-//! [`exit`] how it ended, [`protection`] what others are told about evicting it. The shell around
+//! from its status by plain functions: `guard` says what its shape proves about the runner,
+//! `exit` how it ended, `protection` what others are told about evicting it. The shell around
 //! them makes one call each, with a deadline and without retries of its own.
 //!
 //! A late-bound pod is warm and unregistered: its init container proves by a token that is bound to
-//! this very pod ([`review`]) who it is, and gets its JIT config over HTTP, so that it never passes
+//! this very pod (`review`) who it is, and gets its JIT config over HTTP, so that it never passes
 //! through the API server. An early-bound one finds it in a Secret that the pod owns.
 //!
 //! What it cannot do: see a job on a running container (the forge is asked instead), and tell a
