@@ -6,7 +6,9 @@
 #   make sim SEED=4711     one seed again, step by step
 #   make fuzz              unheard-of webhooks against signature and parser (FUZZ_SECONDS=60, FUZZ_SEED=N)
 #   make schema            schemathesis against the admin API's own description (about a minute)
-#   make bench             figures: speed and memory
+#   make bench             figures: speed, memory and growth, as text and as target/bench/report.json
+#   make faults            the daemon under faults; MINUTES=10 of kill -9, FAULTS=disk,clock for a few
+#   make soak MINUTES=30   steady churn: memory, files, threads must stay flat
 #   make demo              the daemon at work: real processes, a simulated GitHub (JOBS=50 for more)
 #   make dist              the binary as it is handed out: target/dist/ostler
 #   make toolchain         fetches a current stable compiler; nothing else here downloads one
@@ -20,7 +22,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench toolchain data tools fmt lint doc deny machete unit postgres kube browser schema
+.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench faults soak toolchain data tools fmt lint doc deny machete unit postgres kube browser schema
 
 SEEDS ?= 2000
 JOBS ?= 20
@@ -104,8 +106,21 @@ schema: tools
 	    daemon::api::schema::no_answer_is_undescribed_and_none_is_a_server_error; \
 	else echo 'SKIPPED: schemathesis cannot be had (python3 with venv and pip)'; fi
 
-bench:
-	cargo bench $(LOCKED) --workspace --bench '*'
+# BENCH=fleet measures one of them; the report holds what was measured last of each. A bench either
+# writes its figures to target/bench/parts, or what it prints is taken into the report as it is.
+BENCH ?= $(filter-out faults report,$(shell sed -n '/^\[\[bench/{n;s/name = "\(.*\)"/\1/p}' Cargo.toml))
+bench: postgres
+	@mkdir -p $(OUT)/bench/text
+	for bench in $(BENCH); do cargo bench $(LOCKED) --bench $$bench | tee $(OUT)/bench/text/$$bench.txt; done
+	cargo bench $(LOCKED) --bench report
+
+# The fault campaign wants root (a tmpfs, a memory cgroup) and libfaketime; what it cannot do it names.
+faults: postgres
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || apt-get install -y faketime >/dev/null 2>&1 || true
+	MINUTES=$(or $(MINUTES),10) cargo bench $(LOCKED) --bench faults
+
+soak:
+	MINUTES=$(or $(MINUTES),30) cargo bench $(LOCKED) --bench faults -- soak
 
 toolchain:
 	rustup toolchain install stable --profile minimal --component clippy,rustfmt

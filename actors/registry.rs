@@ -32,6 +32,7 @@ pub struct Registry {
     foreign: DashMap<ProviderId, BTreeMap<MachineName, Foreign>>,
     jobs: DashMap<JobId, Arc<Job>>,
     feed: broadcast::Sender<Arc<Event>>,
+    told: AtomicU64,
     violations: AtomicU64,
     asks: DashMap<(Reason, &'static str), u64>,
 }
@@ -85,6 +86,7 @@ impl Default for Registry {
             foreign: DashMap::new(),
             jobs: DashMap::new(),
             feed: broadcast::channel(FEED).0,
+            told: AtomicU64::new(0),
             violations: AtomicU64::new(0),
             asks: DashMap::new(),
         }
@@ -250,10 +252,16 @@ impl Registry {
 
     /// Tells everyone who follows the feed.
     pub(crate) fn announce(&self, event: &Event) {
+        self.told.fetch_add(1, Ordering::Relaxed);
         if self.feed.receiver_count() > 0 {
             // The last reader may just have left.
             drop(self.feed.send(Arc::new(event.clone())));
         }
+    }
+
+    /// Returns how many events were told: as long as it stays the same, nothing has happened.
+    pub(crate) fn told(&self) -> u64 {
+        self.told.load(Ordering::Relaxed)
     }
 
     /// Follows the feed from now on; a reader that lags is told.

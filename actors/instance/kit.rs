@@ -17,8 +17,9 @@ use crate::ports::{Forge, InstanceRows, Provider, Seal};
 /// ```
 #[derive(Clone)]
 pub struct Kit {
-    pub(super) providers: BTreeMap<ProviderId, Arc<dyn Provider>>,
-    pub(super) forges: BTreeMap<ForgeId, Arc<dyn Forge>>,
+    // Shared: every owner carries a kit.
+    pub(super) providers: Arc<BTreeMap<ProviderId, Arc<dyn Provider>>>,
+    pub(super) forges: Arc<BTreeMap<ForgeId, Arc<dyn Forge>>>,
     pub(super) rows: Arc<dyn InstanceRows>,
     pub(super) seal: Arc<dyn Seal>,
 }
@@ -31,6 +32,6 @@ impl Kit {
         rows: Arc<dyn InstanceRows>,
         seal: Arc<dyn Seal>,
     ) -> Self {
-        Self { providers, forges, rows, seal }
+        Self { providers: Arc::new(providers), forges: Arc::new(forges), rows, seal }
     }
 }

@@ -74,9 +74,7 @@ pub trait Provider: Inventory {
     async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError>;
 
     /// Tells how a machine comes by its JIT config.
-    fn handover(&self) -> Handover {
-        Handover::WithOrder
-    }
+    fn handover(&self) -> Handover;
 }
 
 /// Tells how a machine comes by the JIT config of a runner that is registered before it is made.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
-use tokio::task::AbortHandle;
 use tracing::{info, warn};
 
 use super::look::{Machines, Runners, list_machines, list_runners, scopes_in_use};
+use super::rest::{Round, at_rest};
 use super::sweep::{Found, FoundRunner, Memory, compare, compare_runners};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
@@ -62,7 +62,7 @@ enum ToReaper {
     /// A provider's listing is in, and records read after it.
     Machines { provider: ProviderId, begun: Timestamp, seen: Machines },
     /// A scope's listing is in, and records read after it.
-    Runners { seen: Runners },
+    Runners { forge: ForgeId, seen: Runners },
     /// Its parent is gone or shuts down.
     Halt,
 }
@@ -78,14 +78,8 @@ struct Reaper {
     start: ReaperStart,
     memories: BTreeMap<ProviderId, Memory>,
     foreign: BTreeMap<ProviderId, BTreeMap<MachineName, Foreign>>,
-    rounds: BTreeMap<Source, AbortHandle>,
+    rounds: BTreeMap<Source, Round>,
     _obituary: Obituary,
-}
-
-impl Drop for Reaper {
-    fn drop(&mut self) {
-        self.rounds.values().for_each(AbortHandle::abort);
-    }
 }
 
 impl Actor for Reaper {
@@ -103,7 +97,7 @@ impl Handler<Letter<ToReaper>> for Reaper {
     fn handle(&mut self, Letter(letter): Letter<ToReaper>, ctx: &mut Self::Context) {
         match letter {
             ToReaper::Machines { provider, begun, seen } => self.sweep(&provider, begun, &seen),
-            ToReaper::Runners { seen } => self.pass_on_runners(&seen),
+            ToReaper::Runners { forge, seen } => self.pass_on_runners(forge, &seen),
             ToReaper::Halt => ctx.stop(),
         }
     }
@@ -134,7 +128,7 @@ impl Reaper {
                     else {
                         return;
                     };
-                    let _ = inlet.tell(ToReaper::Runners { seen });
+                    let _ = inlet.tell(ToReaper::Runners { forge: forge.clone(), seen });
                 }
             };
             self.begin(source, Box::pin(errand));
@@ -142,8 +136,15 @@ impl Reaper {
     }
 
     fn begin(&mut self, source: Source, errand: Errand) {
-        if self.rounds.get(&source).is_none_or(AbortHandle::is_finished) {
-            self.rounds.insert(source, self.start.base.spawner.spawn(errand));
+        let told = self.start.base.registry.told();
+        if self.rounds.get_mut(&source).is_none_or(|round| round.is_over(told)) {
+            self.rounds.insert(source, Round::begun(self.start.base.spawner.spawn(errand), told));
+        }
+    }
+
+    fn note(&mut self, source: &Source, calm: bool, records: usize) {
+        if let Some(round) = self.rounds.get_mut(source) {
+            round.note(calm, records);
         }
     }
 }
@@ -163,8 +164,11 @@ impl Reaper {
             self.start.settings.confirm_after,
             begun,
         );
+        let nothing = found.is_empty() && next.is_empty() && at_rest(&seen.records);
         *memory = next;
-        if matches!(&seen.listing, Observation::Complete(_)) {
+        let complete = matches!(&seen.listing, Observation::Complete(_));
+        self.note(&Source::Provider(provider.clone()), complete && nothing, seen.records.len());
+        if complete {
             self.show_foreign(provider, &found);
         }
         for found in found {
@@ -275,8 +279,10 @@ impl Reaper {
         self.start.base.registry.announce(&event);
     }
 
-    fn pass_on_runners(&self, seen: &Runners) {
-        for found in compare_runners(&seen.listing, &seen.records, seen.begun) {
+    fn pass_on_runners(&mut self, forge: ForgeId, seen: &Runners) {
+        let news = compare_runners(&seen.listing, &seen.records, seen.begun);
+        let quiet = news.is_empty() && at_rest(&seen.records);
+        for found in news {
             match found {
                 FoundRunner::Shown(record, runner) => {
                     self.tell_owner(record, ToInstance::RunnerSeen(runner.clone()));
@@ -290,6 +296,8 @@ impl Reaper {
                 }
             }
         }
+        let complete = matches!(&seen.listing, Observation::Complete(_));
+        self.note(&Source::Forge(forge), complete && quiet, seen.records.len());
     }
 
     /// Asks an idle instance whose runner seems lost to look, within its pool's budget: a forge

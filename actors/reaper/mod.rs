@@ -18,9 +18,11 @@
 //!
 //! It never deletes and cannot: a listing nominates, its finding is not a warrant.
 //! A listing that failed, is partial, or is empty while machines should exist proves nothing.
+//! A large fleet in which nothing happens is looked at less often.
 
 mod actor;
 mod look;
+mod rest;
 mod sweep;
 
 pub(crate) use actor::{ReaperStart, start};

@@ -34,6 +34,13 @@ pub(crate) struct Memory {
     empty_since: Option<Timestamp>,
 }
 
+impl Memory {
+    /// Returns whether no machine is without a record.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.unowned.is_empty() && self.empty_since.is_none()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Unowned {
     uid: Option<String>,

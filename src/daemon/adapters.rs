@@ -158,6 +158,10 @@ fn open_process(
         .map_err(|source| StartError::Process { name: name.to_owned(), source })
 }
 
+/// Providers lent by whoever runs the daemon in this process: they stand in for those configured
+/// under the same names.
+pub(super) type Lent = BTreeMap<ProviderId, Arc<dyn Provider>>;
+
 /// Holds the providers of a configuration. Only the leader makes them.
 pub(super) struct Providers {
     /// All of them.
@@ -172,8 +176,11 @@ impl Providers {
     /// Makes them.
     pub(super) fn build(config: &Config, means: &Means) -> Result<Self, StartError> {
         let mut providers =
-            Self { all: BTreeMap::new(), processes: Vec::new(), clusters: BTreeMap::new() };
+            Self { all: means.lent.clone(), processes: Vec::new(), clusters: BTreeMap::new() };
         for (name, provider) in &config.providers {
+            if means.lent.contains_key(name.as_str()) {
+                continue;
+            }
             let id = ProviderId::new(name.as_str());
             let made: Arc<dyn Provider> = match provider {
                 ProviderSettings::Process(process) => {

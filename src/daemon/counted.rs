@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ostler_actors::model::{MachineView, Observation, ProviderId, Remains, Sighting, Tail};
 use ostler_actors::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
-    ProviderError, Watching,
+    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, MachineSink,
+    Provider, ProviderError, Watching,
 };
 use tokio::time::Instant;
 
@@ -113,5 +113,9 @@ impl<P: Provider + ?Sized> Provider for Counted<P> {
             Err(ProviderError::Later { .. }) => "failed",
         })
         .await
+    }
+
+    fn handover(&self) -> Handover {
+        self.inner.handover()
     }
 }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use tracing::{info, warn};
 
 use super::StartError;
+use super::adapters::Lent;
 use crate::config::{self, Config, inherited_from};
 use crate::providers::external::{
     Book, External, ExternalSettings, Interface, Probe, Recorded, Release, Told, web_url,
@@ -25,6 +26,8 @@ const PROXIES: [&str; 6] =
 pub(super) struct Means {
     pub(super) records: Arc<dyn Records>,
     pub(super) tokens: Tokens,
+    /// What stands in for configured ones.
+    pub(super) lent: Lent,
 }
 
 /// Returns what makes and checks the tokens of machines.

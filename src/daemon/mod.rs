@@ -37,8 +37,8 @@ use std::time::Duration;
 
 use ostler_actors::fleet::{FleetEnd, ToFleet};
 use ostler_actors::mail::Office;
-use ostler_actors::model::{ForgeId, Scope};
-use ostler_actors::ports::{Chance, Clock, Records as _};
+use ostler_actors::model::{ForgeId, ProviderId, Scope};
+use ostler_actors::ports::{Chance, Clock, Provider, Records as _};
 use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
@@ -56,7 +56,7 @@ use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::telemetry::metrics::{Metrics, Recorder};
 use crate::telemetry::notify;
 use crate::{github, providers, store};
-use adapters::Forges;
+use adapters::{Forges, Lent};
 use edits::{Deferred, chain};
 use ground::{SystemChance, SystemClock};
 use tenure::{Over, Tenure};
@@ -166,6 +166,8 @@ pub struct Daemon {
     config: Arc<Config>,
     /// The forges of that configuration.
     forges: Forges,
+    /// Providers that stand in for configured ones.
+    lent: Lent,
     /// Where runners may be left of pools that are configured no more.
     left: Vec<(ForgeId, Scope)>,
     /// The last edit, where it waits for what stands in its way to pass.
@@ -242,6 +244,7 @@ impl Daemon {
             following,
             config,
             forges,
+            lent: Lent::new(),
             left,
             deferred: None,
             starting: true,
@@ -258,10 +261,16 @@ impl Daemon {
         })
     }
 
+    /// Lets a provider stand in for the configured one of its name: benchmarks run the whole daemon
+    /// with more machines than one computer can carry.
+    pub fn lend(&mut self, name: ProviderId, provider: Arc<dyn Provider>) {
+        self.lent.insert(name, provider);
+    }
+
     /// Returns what providers need beside their configuration.
     fn means(&self) -> external::Means {
         let records = Arc::new(self.store.clone());
-        external::Means { records, tokens: external::tokens(&self.seal) }
+        external::Means { records, tokens: external::tokens(&self.seal), lent: self.lent.clone() }
     }
 
     /// Returns how the doors are called.

@@ -129,7 +129,8 @@ impl Hub {
             etag: known.as_ref().map(|known| known.tag.as_str()),
             body: question.body.as_ref(),
         };
-        let answer = self.sent(permit, question.route.kind, &call).await?;
+        // Boxed, because it is large and few are under way: thousands may be waiting for leave.
+        let answer = Box::pin(self.sent(permit, question.route.kind, &call)).await?;
         match (answer.status, known) {
             (304, Some(known)) => Ok(Answer { status: 200, body: known.body.to_vec(), ..answer }),
             (200, _) => {

@@ -186,7 +186,8 @@ async fn main() {
     let mut stage = Stage::on(store, &pool(1, 4));
     stage.leave();
     let log = stage.path("log");
-    let mut daemon = Daemon::spawn_saying(&stage.path("ostler.toml"), &log, "warn,ostler=info");
+    let mut daemon =
+        Daemon::spawn_saying(&stage.path("ostler.toml"), &log, "warn,ostler=info", &[]);
     stage.until_it_leads(&mut daemon, Duration::from_secs(30)).await;
     let address = daemon.address().expect("it listens").to_string();
     let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());

@@ -385,6 +385,13 @@ async fn a_token_opens_what_one_machine_needs_until_it_is_done() {
 
     daemon.kill();
     let mut daemon = sky.stage.lead().await;
+    // Its owner may not be on the board yet; a machine that were refused would give up for good.
+    until("its new owner answers", PATIENCE, async || {
+        let again = machine.get(&metadata("credentials/credentials"));
+        assert!([200, 503].contains(&again.status), "{again:?}");
+        again.status == 200
+    })
+    .await;
     let again = machine.get(&metadata("credentials/credentials"));
     assert_eq!((again.status, again.body), (200, credentials), "asked again, the same is given");
 

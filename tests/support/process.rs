@@ -40,17 +40,24 @@ impl Ready {
 
 impl Daemon {
     /// Starts a daemon whose log goes to a file, and says much.
-    pub(crate) fn spawn(config: &Path, log: &Path) -> Self {
-        Self::spawn_saying(config, log, "warn,ostler=debug,ostler_actors=debug,octocrab=off")
+    pub(crate) fn spawn(config: &Path, log: &Path, environment: &[(String, String)]) -> Self {
+        let much = "warn,ostler=debug,ostler_actors=debug,octocrab=off";
+        Self::spawn_saying(config, log, much, environment)
     }
 
     /// Starts a daemon that says so much.
-    pub(crate) fn spawn_saying(config: &Path, log: &Path, filter: &str) -> Self {
+    pub(crate) fn spawn_saying(
+        config: &Path,
+        log: &Path,
+        filter: &str,
+        environment: &[(String, String)],
+    ) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_ostler"))
             .arg("run")
             .arg("--config")
             .arg(config)
             .args(["--log", filter])
+            .envs(environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(log).expect("our folder"))
@@ -106,8 +113,13 @@ impl Daemon {
 
     /// Sends it a signal.
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process");
+        let pid = i32::try_from(self.id()).ok().and_then(Pid::from_raw).expect("a process");
         kill_process(pid, signal).expect("our child takes signals");
+    }
+
+    /// Returns its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Kills it without warning.

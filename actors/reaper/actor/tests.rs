@@ -227,3 +227,38 @@ fn a_store_that_fails_costs_a_round_and_nothing_else() {
         assert_eq!(play.orphans(), 1);
     });
 }
+
+#[test]
+fn a_large_fleet_at_rest_is_looked_at_less_often_until_something_happens() {
+    perform(async {
+        let names: Vec<String> = (0..3000).map(|number| format!("m{number}")).collect();
+        let all = names.iter().map(|name| machine(name)).collect();
+        let shelf = Arc::new(Shelf { machines: Mutex::new(all), ..Shelf::default() });
+        let play = Play::start(ReaperMode::Active, &[("sim", &shelf)]);
+        for name in &names {
+            play.record(row(name, State::Idle));
+        }
+        let listings = || shelf.listings.load(Ordering::Relaxed);
+        seconds(61).await;
+        let before = listings();
+        seconds(600).await;
+        let rested = listings() - before;
+        assert!((3..=4).contains(&rested), "every third tick, not {rested} times in ten");
+        // Each minute something happens somewhere.
+        for _ in 0..6 {
+            let at = Timestamp::UNIX_EPOCH;
+            let subject = Subject::Instance("m1".into());
+            let event =
+                Event { subject, seq: 0, at, last_at: at, count: 1, what: What::Reappeared };
+            play.registry.announce(&event);
+            seconds(60).await;
+        }
+        assert!(listings() - before - rested >= 6, "a change is followed at the next tick");
+        // One that is at work may end without a word.
+        play.record(row("m7", State::Busy));
+        seconds(240).await;
+        let before = listings();
+        seconds(300).await;
+        assert_eq!(listings() - before, 5, "whoever works is looked after at every tick");
+    });
+}

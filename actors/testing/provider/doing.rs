@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::{Hand, Kind, Machine, SimProvider, Stage};
 use crate::model::{HostName, MachineView, RunnerId, WarrantKind};
 use crate::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Jit, MachineRef, Provider, ProviderError,
+    CreateError, CreateOrder, Deletion, Grace, Handover, Jit, MachineRef, Provider, ProviderError,
 };
 use crate::testing::clock::millis;
 use crate::testing::happening::Happening;
@@ -49,6 +49,10 @@ impl Provider for SimProvider {
         pause(wait).await;
         self.shared.call(|_| ()).await;
         answer
+    }
+
+    fn handover(&self) -> Handover {
+        Handover::WithOrder
     }
 }
 

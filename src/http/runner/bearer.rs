@@ -13,7 +13,6 @@ use ostler_actors::ports::Jit;
 use serde_json::json;
 
 use super::Boot;
-use crate::daemon::Stage;
 use crate::http::Doors;
 use crate::tokens::Bearer;
 
@@ -29,15 +28,16 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Returns who calls, or the answer for whoever may not.
-    pub(super) fn of(request: &HttpRequest, doors: &Doors) -> Result<Self, Box<HttpResponse>> {
+    pub(super) async fn of(
+        request: &HttpRequest,
+        doors: &Doors,
+    ) -> Result<Self, Box<HttpResponse>> {
         let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header.and_then(|value| value.strip_prefix("Bearer "));
         let bearer = token.and_then(|token| doors.tokens.as_ref()?.check(token.trim()));
         let Some(bearer) = bearer else { return Err(unheard().into()) };
         let Some(row) = doors.registry.instance(&bearer.instance) else {
-            // One that does not lead knows nobody; the leader may be reached next time.
-            let leads = doors.status.shown().stage == Stage::Leading;
-            return Err(if leads { unheard() } else { later() }.into());
+            return Err(unknown(&bearer, doors).await.into());
         };
         if row.mints != bearer.attempt || !is_set_up(&row) {
             return Err(unheard().into());
@@ -62,6 +62,16 @@ impl Caller {
             Ok(Err(Refusal::Unsettled)) | Err(_) => Err(later().into()),
             Ok(Err(_)) => Err(unheard().into()),
         }
+    }
+}
+
+/// Answers a machine whose owner is not on the board: he may be about to take it over, after a
+/// restart or elsewhere, and a machine that is refused gives up for good.
+async fn unknown(bearer: &Bearer, doors: &Doors) -> HttpResponse {
+    match doors.records.instance(&bearer.instance).await {
+        Ok(Some(row)) if is_set_up(&row) => later(),
+        Ok(_) => unheard(),
+        Err(_) => later(),
     }
 }
 

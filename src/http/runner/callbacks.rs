@@ -37,7 +37,7 @@ async fn tell(
     body: web::Payload,
     read: fn(&Value) -> Result<Word, &'static str>,
 ) -> HttpResponse {
-    let caller = match Caller::of(request, doors) {
+    let caller = match Caller::of(request, doors).await {
         Ok(caller) => caller,
         Err(answer) => return *answer,
     };

@@ -33,6 +33,7 @@ async fn install_script(doors: web::Data<Doors>, request: HttpRequest) -> HttpRe
         let token = token.map(|it| it.make(&bearer.instance, bearer.attempt)).unwrap_or_default();
         text(script::install(&caller.boot, caller.row.id.as_str(), &token))
     })
+    .await
 }
 
 /// Serves one file of the JIT config, as it lies in the runner's folder.
@@ -41,7 +42,7 @@ async fn credentials(
     request: HttpRequest,
     file: web::Path<String>,
 ) -> HttpResponse {
-    let caller = match Caller::of(&request, &doors) {
+    let caller = match Caller::of(&request, &doors).await {
         Ok(caller) => caller,
         Err(answer) => return *answer,
     };
@@ -72,10 +73,11 @@ async fn registration_token(doors: web::Data<Doors>, request: HttpRequest) -> Ht
     answer(&request, &doors, |_| {
         failure(401, "this runner is registered already; fetch its credentials instead", None)
     })
+    .await
 }
 
 async fn service_name(doors: web::Data<Doors>, request: HttpRequest) -> HttpResponse {
-    answer(&request, &doors, |caller| text(caller.boot.service_name()))
+    answer(&request, &doors, |caller| text(caller.boot.service_name())).await
 }
 
 #[derive(Deserialize)]
@@ -96,10 +98,11 @@ async fn unit_file(
             None => failure(400, "Bad Request", Some("`runAsUser` is no name of a user")),
         }
     })
+    .await
 }
 
 async fn cert_bundle(doors: web::Data<Doors>, request: HttpRequest) -> HttpResponse {
-    answer(&request, &doors, |caller| HttpResponse::Ok().json(bundle(&caller)))
+    answer(&request, &doors, |caller| HttpResponse::Ok().json(bundle(&caller))).await
 }
 
 fn bundle(caller: &Caller) -> Value {
@@ -136,15 +139,16 @@ async fn runner_metadata(doors: web::Data<Doors>, request: HttpRequest) -> HttpR
             },
         }))
     })
+    .await
 }
 
 /// Answers a machine that is being set up, and nobody else.
-fn answer(
+async fn answer(
     request: &HttpRequest,
     doors: &Doors,
     say: impl FnOnce(Caller) -> HttpResponse,
 ) -> HttpResponse {
-    match Caller::of(request, doors) {
+    match Caller::of(request, doors).await {
         Ok(caller) => say(caller),
         Err(answer) => *answer,
     }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use kube::api::ListParams;
 use ostler_actors::model::{MachineView, Observation, Remains, Sighting};
 use ostler_actors::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
-    ProviderError, Watching,
+    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, MachineSink,
+    Provider, ProviderError, Watching,
 };
 
 use super::client::{CALL, Cluster, Failure, OpenError, within};
@@ -105,5 +105,9 @@ impl Provider for Kubernetes {
             .unmake(machine, grace)
             .await
             .map_err(|why| ProviderError::Later { after: why.retry_after(), why: why.to_string() })
+    }
+
+    fn handover(&self) -> Handover {
+        Handover::WithOrder
     }
 }

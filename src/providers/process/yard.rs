@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ostler_actors::model::{HostName, MachineView, Observation, Remains, Sighting};
 use ostler_actors::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
-    ProviderError, Watching,
+    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, MachineSink,
+    Provider, ProviderError, Watching,
 };
 use tracing::{info, warn};
 
@@ -182,5 +182,9 @@ impl Provider for LocalProcess {
     async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError> {
         let later = |why| ProviderError::Later { after: None, why };
         unmake::unmake(&self.yard, machine, grace).await.map_err(later)
+    }
+
+    fn handover(&self) -> Handover {
+        Handover::WithOrder
     }
 }

@@ -1,0 +1,439 @@
+//! Around one daemon: a folder, a configuration, the played GitHub, and what the system says about
+//! the daemon's process.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tempfile::TempDir;
+
+use super::forge::{Queue, SECRET, Setup, Shown};
+
+/// Says what makes the machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Machines {
+    /// The simulated provider, inside the daemon.
+    Simulated,
+    /// Processes of this computer, by `ostler run`.
+    Processes,
+}
+
+/// Says what is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Wish {
+    pub(crate) machines: Machines,
+    pub(crate) store: Option<String>,
+    pub(crate) min_idle: u32,
+    pub(crate) max: u32,
+    pub(crate) boot_ms: Option<u64>,
+    pub(crate) work_ms: u64,
+    /// How long after a create call its machine appears, unanswered.
+    pub(crate) late: Option<Duration>,
+    /// The reaper's tick in seconds, if not as shipped.
+    pub(crate) tick: Option<u32>,
+}
+
+impl Wish {
+    pub(crate) fn new(machines: Machines, max: u32) -> Self {
+        Self {
+            machines,
+            store: None,
+            min_idle: 0,
+            max,
+            boot_ms: None,
+            work_ms: 0,
+            late: None,
+            tick: None,
+        }
+    }
+}
+
+/// Holds everything around the daemons of one figure.
+pub(crate) struct Stage {
+    folder: TempDir,
+    wish: Wish,
+    forge: Child,
+    forge_at: String,
+    daemon: Option<Running>,
+}
+
+struct Running {
+    child: Child,
+    http: String,
+    board: String,
+}
+
+/// Holds what the system says about a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cost {
+    /// Seconds of CPU.
+    pub(crate) cpu: f64,
+    /// Resident MiB.
+    pub(crate) rss: f64,
+}
+
+impl Stage {
+    /// Builds a stage; nothing runs but the played GitHub.
+    pub(crate) fn build(wish: Wish) -> Self {
+        // On the disk: a file system in memory would make a commit free.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        let mut forge = Command::new(std::env::current_exe().expect("a path"))
+            .arg("forge")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a forge");
+        let mut line = String::new();
+        BufReader::new(forge.stdout.take().expect("a pipe")).read_line(&mut line).expect("a port");
+        let forge_at = format!("127.0.0.1:{}", line.trim());
+        let stage = Self { folder, wish, forge, forge_at, daemon: None };
+        stage.write("token", "a token");
+        stage.write("hook.secret", SECRET);
+        stage.write("seal.key", &"5a".repeat(32));
+        stage.configure(&stage.pool());
+        stage
+    }
+
+    fn pool(&self) -> String {
+        let Wish { min_idle, max, .. } = self.wish;
+        format!(
+            "[[pool]]\nname = \"linux\"\nlabels = [\"self-hosted\", \"linux\"]\nmin_idle = {min_idle}\nmax = {max}\n"
+        )
+    }
+
+    /// Returns the settings that differ from yours, for the report.
+    pub(crate) fn settings() -> &'static str {
+        "jit_per_minute = 0, start_permits = 10000, start_permits_per_host = 10000, idle_confirm = \"0s\", \
+         linger = \"0s\", absence_confirm = \"1s\", retire_budget = 100000; all else as shipped"
+    }
+
+    fn configure(&self, pools: &str) {
+        let folder = self.path().display();
+        let default = format!("sqlite://{folder}/ostler.db");
+        let store = self.wish.store.as_ref().unwrap_or(&default);
+        let forge = &self.forge_at;
+        let tick = self.wish.tick.unwrap_or(60);
+        let text = format!(
+            r#"
+[daemon]
+name = "bench"
+state_dir = "{folder}/state"
+
+[store]
+url = "{store}"
+seal_key = {{ file = "seal.key" }}
+
+[http]
+listen = "127.0.0.1:0"
+
+[forge.github]
+kind = "github"
+api_url = "http://{forge}"
+token = {{ file = "token" }}
+webhook_secret = {{ file = "hook.secret" }}
+jit_per_minute = 0
+
+[provider.local]
+kind = "process"
+command = ["/bin/sleep", "1000000"]
+work_dir = "{folder}/processes"
+
+[reaper]
+tick = "{tick}s"
+retire_budget = 100000
+
+[defaults]
+forge = "github"
+scope = "acme"
+provider = "local"
+idle_confirm = "0s"
+linger = "0s"
+absence_confirm = "1s"
+start_permits = 10000
+start_permits_per_host = 10000
+
+{pools}
+"#
+        );
+        self.write("ostler.toml.new", &text);
+        fs::rename(self.path().join("ostler.toml.new"), self.path().join("ostler.toml"))
+            .expect("our folder");
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(self.path().join(name)).expect("our folder");
+        file.write_all(text.as_bytes()).expect("our folder");
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Starts the daemon and waits until it leads.
+    pub(crate) fn start(&mut self) {
+        let mut command = match self.wish.machines {
+            Machines::Simulated => {
+                let mut command = Command::new(std::env::current_exe().expect("a path"));
+                command.arg("house").arg(self.path());
+                if let Some(late) = self.wish.late {
+                    command.arg(late.as_secs().to_string());
+                }
+                command
+            }
+            Machines::Processes => {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
+                command
+                    .args(["run", "--log", "warn,ostler::cli=info", "--config"])
+                    .arg(self.path().join("ostler.toml"));
+                command
+            }
+        };
+        let log = fs::File::create(self.path().join("log")).expect("our folder");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().expect("a daemon");
+        let (http, board) = match self.wish.machines {
+            Machines::Simulated => {
+                let mut line = String::new();
+                BufReader::new(child.stdout.take().expect("a pipe"))
+                    .read_line(&mut line)
+                    .expect("an address");
+                let (http, board) = line
+                    .trim()
+                    .split_once(' ')
+                    .unwrap_or_else(|| panic!("no daemon: {}", self.log()));
+                (http.to_owned(), board.to_owned())
+            }
+            Machines::Processes => (self.address_in_log(), String::new()),
+        };
+        self.daemon = Some(Running { child, http, board });
+        until("the daemon leads", Duration::from_mins(2), || {
+            self.get("/readyz").is_some_and(|(status, _)| status == 200)
+        });
+        self.set_up();
+    }
+
+    fn address_in_log(&self) -> String {
+        let mut found = String::new();
+        until("the daemon listens", Duration::from_secs(30), || {
+            let log = self.log();
+            let Some((_, rest)) = log.split_once("listening on http://") else { return false };
+            found = rest
+                .chars()
+                .take_while(|it| it.is_ascii_digit() || matches!(it, '.' | ':'))
+                .collect();
+            true
+        });
+        found
+    }
+
+    fn set_up(&self) {
+        let hook = format!("http://{}/webhooks/github", self.running().http);
+        let Wish { boot_ms, work_ms, .. } = self.wish;
+        self.tell_forge("/_bench/setup", &Setup { hook, boot_ms, work_ms });
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path().join("log")).unwrap_or_default()
+    }
+
+    fn running(&self) -> &Running {
+        self.daemon.as_ref().expect("a daemon runs")
+    }
+
+    /// Kills the daemon without warning.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut daemon) = self.daemon.take() {
+            daemon.child.kill().expect("our child");
+            daemon.child.wait().expect("our child");
+        }
+    }
+
+    /// Removes the pool from the configuration: everybody is to go.
+    pub(crate) fn drain(&self) {
+        self.configure("[[pool]]\nname = \"other\"\nlabels = [\"other\"]\nmax = 1\n");
+        let pid =
+            i32::try_from(self.running().child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.expect("a process"), rustix::process::Signal::HUP)
+            .expect("our child");
+    }
+
+    /// Queues jobs.
+    pub(crate) fn queue(&self, count: u64, per_second: u64) {
+        self.tell_forge("/_bench/queue", &Queue { count, per_second });
+    }
+
+    /// Asks the played GitHub how things stand.
+    pub(crate) fn forge(&self) -> Shown {
+        let (_, body) =
+            exchange(&self.forge_at, "GET", "/_bench/state", "").expect("the forge answers");
+        serde_json::from_str(&body).expect("the forge's answer")
+    }
+
+    /// Returns the address of the played GitHub.
+    pub(crate) fn forge_at(&self) -> &str {
+        &self.forge_at
+    }
+
+    fn tell_forge(&self, path: &str, what: &impl Serialize) {
+        let body = serde_json::to_string(what).expect("JSON");
+        exchange(&self.forge_at, "POST", path, &body).expect("the forge answers");
+    }
+
+    /// Asks the daemon.
+    pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
+        exchange(&self.running().http, "GET", path, "")
+    }
+
+    /// Returns the daemon's address.
+    pub(crate) fn http(&self) -> &str {
+        &self.running().http
+    }
+
+    /// Returns how many instances have an owner, how many are idle, and the broken promises.
+    pub(crate) fn board(&self) -> (usize, usize, u64) {
+        let mut text = String::new();
+        let mut stream = TcpStream::connect(&self.running().board).expect("the board");
+        stream.read_to_string(&mut text).expect("the board");
+        let mut numbers = text.split(' ').map(|it| it.parse::<u64>().unwrap_or_default());
+        let mut next = || numbers.next().unwrap_or_default();
+        let (all, idle, violations) = (next(), next(), next());
+        (
+            usize::try_from(all).unwrap_or_default(),
+            usize::try_from(idle).unwrap_or_default(),
+            violations,
+        )
+    }
+
+    /// Returns the moments of all create calls, oldest first.
+    pub(crate) fn creates(&self) -> Vec<u64> {
+        let mut moments: Vec<u64> = match self.wish.machines {
+            Machines::Simulated => {
+                let log = fs::read_to_string(self.path().join("creates")).unwrap_or_default();
+                log.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
+            }
+            Machines::Processes => {
+                let made = self
+                    .machine_folders()
+                    .into_iter()
+                    .filter_map(|it| fs::metadata(it).ok()?.created().ok());
+                made.filter_map(|at| {
+                    u64::try_from(at.duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos()).ok()
+                })
+                .collect()
+            }
+        };
+        moments.sort_unstable();
+        moments
+    }
+
+    fn machine_folders(&self) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.path().join("processes")) else { return Vec::new() };
+        let paths = entries.filter_map(|entry| entry.ok().map(|it| it.path()));
+        paths
+            .filter(|it| {
+                it.is_dir()
+                    && !it.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b"."))
+            })
+            .collect()
+    }
+
+    /// Returns how many machines exist.
+    pub(crate) fn machines(&self) -> usize {
+        match self.wish.machines {
+            Machines::Simulated => {
+                fs::read_dir(self.path().join("machines")).map(Iterator::count).unwrap_or_default()
+            }
+            Machines::Processes => self.machine_folders().len(),
+        }
+    }
+
+    /// Returns what the daemon cost so far.
+    pub(crate) fn cost(&self) -> Cost {
+        cost_of(self.running().child.id())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.kill();
+        if self.wish.machines == Machines::Processes {
+            end_processes(self.path());
+        }
+        drop(self.forge.kill());
+        drop(self.forge.wait());
+        if std::thread::panicking() {
+            eprintln!(
+                "the daemon said:\n{}",
+                self.log().lines().rev().take(20).collect::<Vec<_>>().join("\n")
+            );
+        }
+    }
+}
+
+/// Ends the machines of a folder: their keepers carry its path in their arguments.
+fn end_processes(folder: &Path) {
+    let folder = folder.to_string_lossy().into_owned();
+    for _ in 0..50 {
+        let mut found = false;
+        for entry in fs::read_dir("/proc").expect("/proc").filter_map(Result::ok) {
+            let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+            if i64::from(pid) == i64::from(std::process::id()) {
+                continue;
+            }
+            let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+            let holds = |text: &[u8]| text.windows(folder.len()).any(|it| it == folder.as_bytes());
+            if holds(&read("cmdline")) || holds(&read("environ")) {
+                found = true;
+                let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+                let _gone = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+        if !found {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Returns CPU seconds and resident memory of a process.
+pub(crate) fn cost_of(pid: u32) -> Cost {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = stat.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
+    let field = |at: usize| {
+        rest.split(' ').nth(at).and_then(|it| it.parse::<f64>().ok()).unwrap_or_default()
+    };
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let rss =
+        rss.and_then(|it| it.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or_default();
+    // utime and stime, in hundredths of a second.
+    Cost { cpu: (field(11) + field(12)) / 100.0, rss: rss / 1024.0 }
+}
+
+/// One question, one answer, one connection.
+pub(crate) fn exchange(host: &str, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(host).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(30))).ok()?;
+    let length = body.len();
+    write!(stream, "{method} {path} HTTP/1.0\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// Waits until something is true.
+pub(crate) fn until(what: &str, patience: Duration, mut is_true: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_true() {
+        assert!(began.elapsed() < patience, "waited {patience:?} in vain until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,142 @@
+//! A stage under load, and the questions that every fault ends with.
+
+use std::time::Duration;
+
+use ostler::demo::agent::Deed;
+use ostler::demo::github::{JobWish, SimJob, SimStage};
+use ostler::store::{History as _, InstanceQuery, Page};
+use ostler_actors::model::{Labels, Place, State};
+use tokio::time::Instant;
+
+use super::support::daemon::{Daemon, Stage, pool};
+use super::table::Row;
+
+/// How long a runner may be silent: the machine is busy, and nobody's job shall end for that.
+const LEASE: Duration = Duration::from_secs(30);
+/// How long the last jobs and machines may take.
+const PATIENCE: Duration = Duration::from_mins(10);
+
+/// What a job is called that no pool of ours can serve.
+const ELSEWHERE: &str = "elsewhere";
+
+/// A stage on which jobs keep coming.
+pub(crate) struct Herd {
+    pub(crate) stage: Stage,
+    runners: u32,
+    queued: u32,
+    /// How long jobs take, in milliseconds: from, and how much longer.
+    pub(crate) length: (u64, u64),
+}
+
+impl Herd {
+    /// Builds a herd for so many runners at once, on SQLite or on a database.
+    pub(crate) fn new(store: Option<String>, runners: u32) -> Self {
+        let mut stage = Stage::with_lease(store, &pool(2, runners), LEASE);
+        stage.patience = PATIENCE;
+        Self { stage, runners, queued: 0, length: (2_000, 8_000) }
+    }
+
+    /// Queues jobs until there are as many open ones as runners; one in twelve dies with its runner.
+    pub(crate) fn feed(&mut self) {
+        let ours = |job: &&SimJob| !is_over(job) && job.wish.name != ELSEWHERE;
+        let open = self.stage.github.jobs().iter().filter(ours).count();
+        for _ in open..usize::try_from(self.runners).unwrap_or_default() {
+            self.queue_one();
+        }
+    }
+
+    /// Queues one job.
+    pub(crate) fn queue_one(&mut self) {
+        self.queued += 1;
+        let deed = match self.queued % 24 {
+            7 => Deed::Kill,
+            19 => Deed::Fail,
+            _ => Deed::Succeed,
+        };
+        let spread = u64::from(self.queued) * 7919 % self.length.1.max(1);
+        self.stage.queue(deed, self.length.0 + spread);
+    }
+
+    /// Queues a job with labels that no pool has.
+    pub(crate) fn queue_elsewhere(&self) {
+        let labels = Labels::from_iter(["of-another-fleet"]);
+        let wish = JobWish { name: ELSEWHERE.into(), labels, script: serde_json::Value::Null };
+        let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
+        self.stage.github.queue(&place, wish);
+    }
+
+    /// Ends the jobs that no pool can serve: somebody else did them.
+    pub(crate) fn finish_elsewhere(&self) {
+        for job in self.stage.github.jobs().iter().filter(|job| job.wish.name == ELSEWHERE) {
+            self.stage.github.finish(job.id, "success");
+        }
+    }
+
+    /// Lets jobs come for a while.
+    pub(crate) async fn graze(&mut self, time: Duration) {
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            self.feed();
+            tokio::time::sleep(Duration::from_millis(200).min(until - Instant::now())).await;
+        }
+    }
+
+    /// Waits until so many jobs run.
+    pub(crate) async fn until_at_work(&self, most: u32) {
+        let want = usize::try_from(most).unwrap_or_default();
+        super::support::daemon::until("jobs run", PATIENCE, async || {
+            let jobs = self.stage.github.jobs();
+            jobs.iter().filter(|job| job.stage == SimStage::InProgress).count() >= want
+        })
+        .await;
+    }
+
+    /// Lets everything end and asks every question; what is wrong panics.
+    pub(crate) async fn end(self, mut daemon: Daemon, row: &mut Row) {
+        let stage = &self.stage;
+        row.jobs = stage.github.jobs().len();
+        stage.until_all_jobs_are_over(&mut daemon).await;
+        stage.drain(&mut daemon).await;
+        stage.check_jobs();
+        stage.check_logs(&[]);
+        let ready = daemon.ready().expect("it answers");
+        assert_eq!(ready.body["violations"], 0, "{}", ready.body);
+        assert_eq!(ready.body["foreign_machines"], serde_json::json!([]), "{}", ready.body);
+        let records = stage.records().await;
+        let (mut cursor, mut rows) = (None, 0);
+        loop {
+            let page = Page { limit: 1000, cursor };
+            let found = records.instances(&InstanceQuery::default(), &page).await.expect("a read");
+            rows += found.items.len();
+            let left = found.items.iter().find(|row| row.state != State::Deleted);
+            assert!(left.is_none(), "{left:?}");
+            cursor = found.next_cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        records.close().await;
+        row.note = format!(
+            "{}{rows} instances",
+            if row.note.is_empty() { String::new() } else { format!("{}; ", row.note) }
+        );
+        // Machines, processes and registrations that are left fail the stage when it goes.
+        drop(daemon);
+    }
+}
+
+fn is_over(job: &SimJob) -> bool {
+    matches!(job.stage, SimStage::Completed(_))
+}
+
+/// Runs on a runtime of its own.
+pub(crate) fn on_runtime(work: impl Future<Output = ()>) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    runtime.expect("a runtime").block_on(work);
+}
+
+/// Returns a number from the environment.
+pub(crate) fn asked(name: &str, or: u32) -> u32 {
+    std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(or)
+}

@@ -1,0 +1,83 @@
+//! What came of each fault: load held, faults injected, losses.
+
+use std::fmt;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Holds what came of one fault.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Row {
+    name: &'static str,
+    /// What the daemon had to do meanwhile.
+    pub(crate) load: String,
+    /// What was done to it, and how often.
+    pub(crate) injected: String,
+    /// How many jobs ran.
+    pub(crate) jobs: usize,
+    /// What else is worth saying.
+    pub(crate) note: String,
+    /// Why it could not be tried.
+    pub(crate) skipped: Option<String>,
+    took: Duration,
+    failure: Option<String>,
+}
+
+impl Row {
+    /// Brings a fault about, on a thread of its own, so that a failure ends it alone.
+    pub(crate) fn of(name: &'static str, fault: fn(&mut Self)) -> Self {
+        let shared = Arc::new(Mutex::new(Self { name, ..Self::default() }));
+        let theirs = Arc::clone(&shared);
+        let began = Instant::now();
+        let ended = std::thread::spawn(move || {
+            let mut row = theirs.lock().unwrap_or_else(PoisonError::into_inner);
+            fault(&mut row);
+        })
+        .join();
+        let mut row = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        row.took = began.elapsed();
+        row.failure = ended.err().map(|why| {
+            let text = why.downcast_ref::<String>().cloned();
+            text.or_else(|| why.downcast_ref::<&str>().map(|it| (*it).to_owned()))
+                .unwrap_or_default()
+        });
+        row
+    }
+
+    fn verdict(&self) -> String {
+        match (&self.failure, &self.skipped) {
+            (Some(why), _) => format!("FAILED: {}", why.lines().next().unwrap_or_default()),
+            (None, Some(why)) => format!("skipped: {why}"),
+            (None, None) => "lost 0, doubled 0, left 0, touched 0".into(),
+        }
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, load, injected, jobs, note, took, .. } = self;
+        let seconds = took.as_secs();
+        write!(
+            f,
+            "| {name} | {load} | {injected} | {jobs} | {seconds} s | {} | {note} |",
+            self.verdict()
+        )
+    }
+}
+
+/// Shows the table and keeps it under `target/bench`; fails if anything was lost.
+pub(crate) fn show(rows: &[Row]) -> ExitCode {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let mut text = format!("load average at the end: {}\n\n", load.trim());
+    text.push_str("| fault | load held | injected | jobs | took | losses | notes |\n|---|---|---|---|---|---|---|\n");
+    for row in rows {
+        text += &row.to_string();
+        text.push('\n');
+    }
+    println!("\n{text}");
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
+    std::fs::create_dir_all(&folder).expect("the target folder");
+    std::fs::write(folder.join("faults.md"), &text).expect("the target folder");
+    let failed = rows.iter().filter(|row| row.failure.is_some()).count();
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
