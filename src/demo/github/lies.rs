@@ -39,6 +39,8 @@ pub struct Lies {
     pub pushed_at: Option<jiff::Timestamp>,
     /// The repositories the App is installed on, where it is not installed on all.
     pub selected: Option<Vec<String>>,
+    /// What every runner group is, beside what it usually is.
+    pub groups_are: Vec<(&'static str, serde_json::Value)>,
     /// How wrong the server's clock is.
     pub clock_ahead: Duration,
 }
