@@ -7,6 +7,9 @@ use std::time::Duration;
 pub struct Lies {
     /// Deliveries that are logged as failed and never sent.
     pub lost_webhooks: u32,
+    /// Jobs that are given out before older ones the same runner could have had: no lie, GitHub does
+    /// that when it likes, but here it is certain.
+    pub out_of_turn: u32,
     /// Reads and removals of runners, and reads of jobs, that say 404.
     pub false_404: u32,
     /// 404s written by something else than GitHub.
