@@ -144,7 +144,8 @@ fn lie_about(state: &mut State, ask: &Ask) -> Option<Reply> {
     if !one {
         return None;
     }
-    if Lies::tell(&mut state.lies.false_404) {
+    if !state.denied.contains(&ask.path) && Lies::tell(&mut state.lies.false_404) {
+        state.denied.insert(ask.path.clone());
         return Some(Reply::not_found());
     }
     if Lies::tell(&mut state.lies.proxy_404) {

@@ -275,6 +275,7 @@ impl State {
             rate_limit: options.rate_limit,
             lease: options.lease,
             lies: Lies::default(),
+            denied: BTreeSet::new(),
             last: 100,
             installations: BTreeMap::new(),
             tokens: BTreeMap::new(),

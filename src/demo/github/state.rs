@@ -20,6 +20,8 @@ pub(super) struct State {
     pub(super) rate_limit: Option<u32>,
     pub(super) lease: Duration,
     pub(super) lies: Lies,
+    /// The paths of which a false 404 was told.
+    pub(super) denied: BTreeSet<String>,
     /// The next number of anything.
     pub(super) last: u64,
     pub(super) installations: BTreeMap<u64, String>,
