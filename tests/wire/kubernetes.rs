@@ -12,6 +12,7 @@
 mod binding;
 mod deletion;
 mod guard;
+mod incident;
 mod postmortem;
 mod rights;
 mod verdicts;

@@ -27,6 +27,7 @@ mod guard;
 mod make;
 mod marking;
 mod names;
+mod nodes;
 mod overlay;
 mod pod;
 pub mod poller;
@@ -43,6 +44,7 @@ mod view;
 mod watch;
 
 pub use client::OpenError;
+pub use nodes::Leaving;
 pub use protection::{Protection, protection};
 pub use provider::Kubernetes;
 pub use rights::{Granted, Need, RIGHTS, Rehearsed, Right, is_needed};
