@@ -10,6 +10,7 @@
 )]
 
 mod binding;
+mod chart;
 mod deletion;
 mod guard;
 mod incident;
