@@ -109,7 +109,8 @@ impl Turn<'_> {
 
     fn drive_starting(&mut self) {
         self.drive_look();
-        if self.works() {
+        // Its job may have begun, and even ended, before the machine was seen.
+        if self.row.executing.is_some() {
             self.work_proven("the forge proved a job here");
         } else if self.row.wish.is_some() {
             self.retire(self.why_going());

@@ -33,9 +33,10 @@ impl Turn<'_> {
             Sighting::Absent => {
                 self.notes.looked = true;
                 self.notes.blind_looks = 0;
-                self.notes.look_at = None;
-                // A slow answer may be older than a sighting; it says nothing about what came after.
+                // A slow answer may be older than a sighting; it says nothing about what came
+                // after, and is not the look that was planned since.
                 if self.notes.last_seen.is_none_or(|seen| begun >= seen) {
+                    self.notes.look_at = None;
                     self.take_absence(begun);
                 }
             }

@@ -166,8 +166,11 @@ pub(super) fn dispatch(row: &Instance, seal: &dyn Seal) -> Option<Dispatch> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixtures::{Wax, in_state, now, spec};
+    use super::super::call::CallKind;
+    use super::super::fixtures::{Wax, began, in_state, now, spec};
     use super::*;
+    use crate::model::{Conclusion, JobId, JobOver, Policy, Sighting, after};
+    use crate::ports::Deletion;
 
     #[test]
     fn one_whose_provider_is_gone_from_the_config_stays_stuck_and_says_why() {
@@ -179,5 +182,32 @@ mod tests {
         assert_eq!(told, [What::Doubt(why), What::Stuck]);
         assert!(notes.stuck && outcome.calls.is_empty());
         assert_eq!(outcome.row.state, State::Idle);
+    }
+
+    #[test]
+    fn an_absence_read_before_the_last_sighting_does_not_cancel_the_look_that_confirms_the_next() {
+        let (row, binding) = in_state(State::Deleting);
+        let mut notes = Notes { looked: true, last_token: 100, ..Notes::default() };
+        notes.last_seen = Some(now());
+        notes.under_way.extend([(CallKind::LookMachine, 1), (CallKind::Delete, 2)]);
+        let mut take = |input, at| step(&row, &mut notes, input, &spec(binding), &Wax, at);
+        take(Input::Answered(2, Answer::Deleted(Ok(Deletion::NotFound))), now());
+        let old = Answer::Machine { begun: began(), seen: Sighting::Absent };
+        take(Input::Answered(1, old), now());
+        let later = after(now(), Policy::default().absence_confirm);
+        let calls = take(Input::Wake, later).calls;
+        assert!(calls.iter().any(|posted| posted.call.kind() == CallKind::LookMachine));
+    }
+
+    #[test]
+    fn a_job_that_began_and_ended_before_its_machine_was_seen_is_not_waited_for() {
+        let (mut row, binding) = in_state(State::Creating);
+        let job = JobId { forge: "github".into(), number: 1 };
+        row.executing = Some(job.clone());
+        let (conclusion, names_us) = (Some(Conclusion::Success), true);
+        row.job_over = Some(JobOver { job, conclusion, names_us, at: began() });
+        let mut notes = Notes::default();
+        let outcome = step(&row, &mut notes, Input::Poll, &spec(binding), &Wax, now());
+        assert_eq!(outcome.row.state, State::Busy, "where the end of its job is acted on");
     }
 }

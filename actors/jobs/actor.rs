@@ -105,6 +105,7 @@ impl LedgerActor {
             this.links.base.registry.show_jobs(&open);
             this.ledger = Ledger::restore(settings, open, closed, tombstones, now);
             for row in live {
+                this.ledger.learn_home(&row);
                 let has_owner = this.links.base.registry.inlet(&row.id).is_some();
                 for news in testimony(&row, has_owner) {
                     let change = this.ledger.news(news, now);

@@ -12,7 +12,7 @@ use super::change::{Act, Change};
 use super::index::{Line, Open};
 use super::ledger::{Ledger, Standing};
 use super::routing::{Route, Want, route};
-use crate::model::{InstanceId, Job, JobFact, JobId, PoolId, PoolSpec, Timestamp, What};
+use crate::model::{Home, InstanceId, Job, JobFact, JobId, PoolId, PoolSpec, Timestamp, What};
 use crate::pool::Demand;
 
 /// Tells whether a job has had its place in a pool before.
@@ -33,6 +33,10 @@ impl Ledger {
         };
         self.pools =
             specs.into_iter().map(|spec| Standing { accepts: accepts(&spec.id), spec }).collect();
+        for Standing { spec, .. } in &self.pools {
+            let home = Home { forge: spec.forge.clone(), scope: spec.scope.clone() };
+            self.homes.insert(spec.id.clone(), home);
+        }
         self.told.clear();
         let early = self.early.take().unwrap_or_default();
         self.assign_all(now);

@@ -58,6 +58,9 @@ impl Ledger {
             return proves && self.recall(id, now);
         }
         let ours = self.names_ours(notice);
+        if self.is_served_after_all(notice) {
+            return self.recall(id, now);
+        }
         if let Some(job) = self.unservable.get_mut(id) {
             if notice.fact.rank() > job.fact.rank() {
                 job.fact = notice.fact.clone();
@@ -85,18 +88,24 @@ impl Ledger {
         true
     }
 
+    /// Returns whether a job that nobody could serve when it was heard of, held back by its
+    /// forge, has a pool by the time it is released.
+    fn is_served_after_all(&self, notice: &JobNotice) -> bool {
+        let released = notice.fact == JobFact::Queued;
+        self.unservable.get(&notice.id).is_some_and(|job| {
+            let serves = || !matches!(self.route(&Want::of(job)), Route::Nobody(_));
+            released && job.fact == JobFact::Waiting && serves()
+        })
+    }
+
     /// Returns whether a notice names a runner of ours that could have taken such a job. Forges
-    /// have delivered the events of strangers; a name alone proves nothing.
+    /// have delivered the events of strangers; a name alone proves nothing, and neither does one
+    /// of a pool that has left the config.
     fn names_ours(&self, notice: &JobNotice) -> bool {
         let named = notice.runner.as_ref().and_then(|name| self.instances.named(name));
         let pool = named.as_ref().and_then(|id| self.instances.pool_of(id));
-        pool.is_some_and(|pool| {
-            let spec =
-                self.pools.iter().map(|standing| &standing.spec).find(|spec| spec.id == *pool);
-            spec.is_none_or(|spec| {
-                spec.forge == notice.id.forge && spec.scope.covers(&notice.place)
-            })
-        })
+        pool.and_then(|pool| self.homes.get(pool))
+            .is_some_and(|home| home.forge == notice.id.forge && home.scope.covers(&notice.place))
     }
 
     /// Remembers a job that no pool serves, and says so; it gets no row.

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use super::Finding;
+use super::ages::STALE;
 use super::change::Change;
 use super::demand::Seat;
 use super::facts::Source;
@@ -47,7 +48,7 @@ impl Ledger {
         self.in_sight.insert(repository, now);
         self.amend(id, now, |job| {
             job.asked.times = job.asked.times.saturating_add(1);
-            (job.asked.last_at, job.asked.missing) = (Some(now), 0);
+            (job.asked.last_at, job.asked.missing, job.asked.missing_since) = (Some(now), 0, None);
         });
         self.note(id, What::Asked { answer: in_words(&reading) }, now);
         match reading.fact {
@@ -96,7 +97,8 @@ impl Ledger {
         })
     }
 
-    /// Counts a 404; two in a row close a job, unless its whole repository is out of sight.
+    /// Counts a 404; two in a row close a job, unless its whole repository is out of sight: then
+    /// access was lost, and the job is held open for a day if no machine of ours is left to hold it.
     fn missed(&mut self, id: &JobId, now: Timestamp) {
         let Some(job) = self.job(id) else { return };
         let before = job.asked.last_at.filter(|_| job.asked.missing > 0);
@@ -105,13 +107,20 @@ impl Ledger {
             job.asked.times = job.asked.times.saturating_add(1);
             job.asked.last_at = Some(now);
             job.asked.missing = job.asked.missing.saturating_add(1);
+            job.asked.missing_since.get_or_insert(now);
         });
         self.note(id, What::Asked { answer: "not found".into() }, now);
-        if let (Some(before), Some(others)) = (before, others)
-            && others >= before
-        {
+        let denied = before.zip(others).is_some_and(|(before, others)| others >= before);
+        if denied || self.is_lost_for_good(id, now) {
             self.close(id, Closure::NotFound, now);
         }
+    }
+
+    /// Returns whether a job was denied for a day while nothing of ours could be running it.
+    fn is_lost_for_good(&self, id: &JobId, now: Timestamp) -> bool {
+        let Some(job) = self.job(id) else { return false };
+        let unheld = job.holder().is_none_or(|holder| !self.instances.is_alive(holder));
+        unheld && job.asked.missing_since.is_some_and(|since| is_due(since, STALE, now))
     }
 }
 

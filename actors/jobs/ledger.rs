@@ -13,8 +13,8 @@ use super::index::{Index, Open};
 use super::memory::{Instances, Tombstones, Unservable};
 use super::routing::Route;
 use crate::model::{
-    Event, ForgeId, Generation, InstanceId, Job, JobFact, JobId, JobNotice, OfferEnd, OpenOffer,
-    PoolId, PoolSpec, Subject, Timestamp, What,
+    Event, ForgeId, Generation, Home, Instance, InstanceId, Job, JobFact, JobId, JobNotice,
+    OfferEnd, OpenOffer, PoolId, PoolSpec, Subject, Timestamp, What,
 };
 use crate::mutants::{self, Mutant};
 use crate::pool::Demand;
@@ -31,6 +31,8 @@ pub(crate) struct Ledger {
     pub(super) unservable: Unservable,
     pub(super) instances: Instances,
     pub(super) pools: Vec<Standing>,
+    /// Where the runners of pools register, also of those that have left the config.
+    pub(super) homes: BTreeMap<PoolId, Home>,
     /// Notices that came before the pools were known; nobody could say whose they are.
     pub(super) early: Option<Vec<JobNotice>>,
     /// When a repository last answered for one of its jobs.
@@ -68,6 +70,7 @@ impl Ledger {
             unservable: Unservable::default(),
             instances: Instances::default(),
             pools: Vec::new(),
+            homes: BTreeMap::new(),
             early: Some(Vec::new()),
             in_sight: BTreeMap::new(),
             index: Index::default(),
@@ -79,6 +82,12 @@ impl Ledger {
             ledger.take_in(job, now);
         }
         ledger
+    }
+
+    /// Learns from a row where the runners of its pool register, which the config may not name.
+    pub(crate) fn learn_home(&mut self, row: &Instance) {
+        let home = || Home { forge: row.forge.clone(), scope: row.scope.clone() };
+        self.homes.entry(row.pool.clone()).or_insert_with(home);
     }
 
     /// Returns a job as it is remembered, also one that is closed or that no pool serves.

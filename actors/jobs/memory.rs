@@ -204,6 +204,11 @@ impl Instances {
         self.known.get(id).map(|known| &known.pool)
     }
 
+    /// Returns whether an instance is known whose machine is not over.
+    pub(super) fn is_alive(&self, id: &InstanceId) -> bool {
+        self.known.get(id).is_some_and(|known| !known.over)
+    }
+
     pub(super) fn is_over(&self, id: &InstanceId) -> bool {
         self.known.get(id).is_some_and(|known| known.over)
     }

@@ -284,7 +284,8 @@ pub enum Closure {
     Stale,
     /// Its workflow run is over.
     RunOver,
-    /// The forge denied it twice while it answered for others of its repository.
+    /// The forge denied it twice while it answered for others of its repository, or for a whole
+    /// day after its machine was over.
     NotFound,
 }
 
@@ -297,4 +298,7 @@ pub struct Asked {
     pub last_at: Option<Timestamp>,
     /// How many 404s came in a row.
     pub missing: u8,
+    /// When the first of them came.
+    #[serde(default)]
+    pub missing_since: Option<Timestamp>,
 }

@@ -231,7 +231,12 @@ impl Checker {
         let claimed = call.warrant == Some(WarrantKind::Operator);
         self.demand(call.forced || !claimed, 30, machine, || "was forced by nobody".into());
         let unforced = call.warrant != Some(WarrantKind::Operator);
-        let only_doubt = call.doubt && !call.over && call.warrant == Some(WarrantKind::OwnEnd);
+        // One that comes after it was written off as never made has no registration: it is not
+        // deleted because of the doubt.
+        let only_doubt = call.doubt
+            && !call.over
+            && !call.never_made
+            && call.warrant == Some(WarrantKind::OwnEnd);
         self.demand(!(unforced && only_doubt), 24, machine, || "was deleted on doubt".into());
     }
 

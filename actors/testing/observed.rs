@@ -174,6 +174,8 @@ pub struct DeleteCalled {
     pub working: Option<u64>,
     /// The job that was assigned there and that its living agent would have picked up.
     pub assigned: Option<u64>,
+    /// Whether the record says that nothing came of its order, and nothing can come online.
+    pub never_made: bool,
     /// Whether the machine was shown as in doubt.
     pub doubt: bool,
     /// The live row that owns the machine.

@@ -54,6 +54,8 @@ pub struct Outside {
     pub pools: Vec<Arc<PoolSpec>>,
     /// Those of them that the config does not name for a while.
     pub removed_pools: BTreeSet<PoolId>,
+    /// What operators asked of pools, by number, and had no answer to: drained or not.
+    pub unanswered: BTreeMap<usize, bool>,
     /// The jobs that are still to come.
     pub workload: Workload,
     /// The instances that a person really wanted gone by force.
@@ -84,6 +86,7 @@ impl Outside {
             script: Script::default(),
             pools: Vec::new(),
             removed_pools: BTreeSet::new(),
+            unanswered: BTreeMap::new(),
             workload: Workload::none(),
             forced: BTreeSet::new(),
             dice: Dice::new(seed, 1),

@@ -303,3 +303,37 @@ fn what_is_heard_before_the_pools_are_known_is_kept_for_then() {
     let demand = Demand { queued: 1, blocked: false, oldest: Some(T0) };
     assert!(acts.contains(&Act::Demand { pool: linux(), demand }));
 }
+
+#[test]
+fn a_job_held_back_while_nobody_served_it_is_served_once_it_is_released() {
+    let mut desk = Desk::new();
+    let told = |fact| {
+        let mut told = notice(1, fact, None);
+        told.labels = ["windows"].iter().collect();
+        told
+    };
+    let change = desk.ledger.notice(told(JobFact::Waiting), T0);
+    desk.save(change);
+    desk.pools.push(Arc::new(pool("windows", &["windows"])));
+    desk.know_pools();
+    assert!(desk.rows.is_empty());
+    let change = desk.ledger.notice(told(QUEUED), T0);
+    desk.save(change);
+    assert_eq!(desk.job(1).pool, Some("windows".into()));
+    assert_eq!(desk.job(1).fact, QUEUED);
+}
+
+#[test]
+fn a_stranger_is_not_believed_because_its_runner_has_the_name_of_one_whose_pool_is_gone() {
+    let mut desk = Desk::new();
+    desk.news("a", News::Answers(vec!["a".into()]));
+    desk.pools.clear();
+    desk.know_pools();
+    let mut strange = notice(1, RUNS, Some("a"));
+    strange.place.owner = "somebody-else".into();
+    let change = desk.ledger.notice(strange, T0);
+    desk.save(change);
+    assert!(desk.rows.is_empty(), "it is no job of ours");
+    desk.hear(2, RUNS, Some("a"));
+    assert_eq!(desk.job(2).state(), JobState::Running, "this one is");
+}

@@ -162,3 +162,22 @@ fn the_same_answer_again_is_counted_and_not_written_again() {
     assert_eq!(desk.events.len(), before + 1);
     assert_eq!(desk.events.values().next_back().unwrap().count, 3);
 }
+
+#[test]
+fn a_job_out_of_sight_is_given_up_a_day_after_its_machine_is_gone_and_not_before() {
+    let mut desk = Desk::new();
+    desk.delivered(1, "a");
+    desk.hear(1, RUNS, Some("a"));
+    let denied_for = |desk: &mut Desk, hours: u64| {
+        for _ in 0..hours {
+            desk.pass(Duration::from_hours(1));
+            desk.find(1, Sighting::Absent);
+        }
+        desk.job(1).state()
+    };
+    assert_eq!(denied_for(&mut desk, 30), JobState::Running, "its machine may be at work");
+    desk.find(1, reading(RUNS, Some("a")));
+    desk.news("a", News::Deleted);
+    assert_eq!(denied_for(&mut desk, 24), JobState::Running);
+    assert_eq!(denied_for(&mut desk, 1), JobState::Closed);
+}

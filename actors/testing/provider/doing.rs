@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Hand, Kind, Machine, SimProvider, Stage};
-use crate::model::{HostName, MachineView, RunnerId, WarrantKind};
+use crate::model::{End, HostName, MachineView, RunnerId, WarrantKind};
 use crate::ports::{
     CreateError, CreateOrder, Deletion, Grace, Handover, Jit, MachineRef, Provider, ProviderError,
 };
@@ -310,6 +310,7 @@ impl Outside {
             over: machine.is_some_and(|machine| matches!(machine.stage, Stage::Over(_))),
             working: machine.and_then(|machine| machine.worker),
             assigned,
+            never_made: row.is_some_and(|row| matches!(row.end, Some(End::NotCreated { .. }))),
             doubt: machine.is_some_and(|machine| machine.doubt),
             instance: row.map(|row| row.id.clone()),
             state: row.map(|row| row.state),

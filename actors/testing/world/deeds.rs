@@ -9,7 +9,7 @@ use super::World;
 use crate::fleet::ToFleet;
 use crate::instance::Dispatch;
 use crate::mail::Reply;
-use crate::model::{InstanceId, Petition, PoolId, PoolSpec, Revision, WishRank};
+use crate::model::{InstanceId, Petition, PoolSpec, Revision, WishRank};
 use crate::ports::Inbox as _;
 use crate::testing::forge::Delivery;
 use crate::testing::happening::{Deed, Happening};
@@ -78,15 +78,7 @@ impl World {
         match deed {
             Deed::Delete(instance) => self.ask_to_go(instance, WishRank::Delete),
             Deed::Force(instance) => self.ask_to_go(instance, WishRank::Force),
-            Deed::Drain { pool, drained } => {
-                let Some(spec) = self.plan.pools.get(pool) else { return };
-                self.say(ToFleet::Drain {
-                    pool: spec.id.clone(),
-                    drained,
-                    who: "operator".into(),
-                    reply: Reply::nobody(),
-                });
-            }
+            Deed::Drain { pool, drained } => self.ask_to_drain(pool, drained),
             Deed::Roll(pool) => {
                 let now = self.now();
                 if let Some(spec) = self.plan.pools.get_mut(pool) {
@@ -103,10 +95,8 @@ impl World {
             }
             Deed::Restore(pool) => {
                 let spec = self.plan.pools.get(pool).map(|spec| spec.id.clone());
-                if let Some(id) = spec
-                    && self.outside().removed_pools.remove(&id)
-                {
-                    self.put_back(id);
+                if spec.is_some_and(|id| self.outside().removed_pools.remove(&id)) {
+                    self.put_back(pool);
                 }
             }
             Deed::Restart => {
@@ -127,17 +117,45 @@ impl World {
     /// Puts every pool back that the config has lost.
     pub(super) fn put_all_back(&self) {
         let removed = std::mem::take(&mut self.outside().removed_pools);
-        for id in removed {
-            self.put_back(id);
+        for (number, spec) in self.plan.pools.iter().enumerate() {
+            if removed.contains(&spec.id) {
+                self.put_back(number);
+            }
         }
     }
 
     /// Loads the config with a pool that it had lost. Whoever drained it meanwhile has had no
     /// chance to resume it.
-    fn put_back(&self, pool: PoolId) {
+    fn put_back(&self, pool: usize) {
         self.say(ToFleet::Apply(self.configured()));
-        let (drained, who, reply) = (false, "operator".into(), Reply::nobody());
-        self.say(ToFleet::Drain { pool, drained, who, reply });
+        self.ask_to_drain(pool, false);
+    }
+
+    /// Drains or resumes a pool. Whoever gets no answer, because the daemon crashed over it, asks
+    /// the next one again.
+    fn ask_to_drain(&self, pool: usize, drained: bool) {
+        let (Some(spec), Some(life)) = (self.plan.pools.get(pool), &self.life) else { return };
+        self.outside().unanswered.insert(pool, drained);
+        let (reply, answer) = Reply::channel();
+        let (id, who) = (spec.id.clone(), "operator".into());
+        life.fleet.tell(ToFleet::Drain { pool: id, drained, who, reply }).ok();
+        let shared = Arc::clone(&self.shared);
+        life.tasks.spawn_local(async move {
+            if answer.await.is_ok() {
+                let unanswered = &mut shared.lock().unanswered;
+                if unanswered.get(&pool) == Some(&drained) {
+                    unanswered.remove(&pool);
+                }
+            }
+        });
+    }
+
+    /// Returns what operators try again with a new daemon: first what the last one did not
+    /// answer, then what they wanted while there was none.
+    pub(super) fn tries_again(&mut self) -> Vec<Deed> {
+        let unanswered = std::mem::take(&mut self.outside().unanswered);
+        let again = unanswered.into_iter().map(|(pool, drained)| Deed::Drain { pool, drained });
+        again.chain(std::mem::take(&mut self.put_off)).collect()
     }
 
     /// Asks for an instance to go, as an operator does.

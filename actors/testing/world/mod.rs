@@ -235,7 +235,7 @@ impl World {
             (self.daemon)(ports)
         };
         self.life = Some(Life { tasks, fleet, registry });
-        for (wait, deed) in (1_000..).zip(std::mem::take(&mut self.put_off)) {
+        for (wait, deed) in (1_000..).zip(self.tries_again()) {
             self.outside().later(wait, Happening::Operator(deed));
         }
     }
