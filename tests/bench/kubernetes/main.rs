@@ -2,7 +2,7 @@
 //!
 //! Prints the rate of whole lives (created, bound to a job, run, ended, deleted, proven gone) of both
 //! in one run, their ratio, the calls each made, the daemon's processor time and memory, and what a
-//! watch over many pods costs. `OSTLER_PODS=2000` lives, `OSTLER_ABREAST=50` at a time,
+//! watch over many pods costs. `OSTLER_PODS=2000` lives, `OSTLER_ABREAST=100` at a time,
 //! `OSTLER_VIEWS=10000` pods under the watch; 0 leaves a part out.
 
 #![expect(clippy::unwrap_used, reason = "a program of its own that stops at the first surprise")]
@@ -40,70 +40,96 @@ fn main() {
     tokio::runtime::Runtime::new().unwrap().block_on(Box::pin(all()));
 }
 
+/// In how many turns the two take their lives: what else the machine does then falls on both.
+const ROUNDS: usize = 4;
+
 async fn all() {
     let Some(cluster) = Cluster::shared().await else { return };
-    let (pods, abreast) = (number("OSTLER_PODS", 2000), number("OSTLER_ABREAST", 50));
+    let (pods, abreast) = (number("OSTLER_PODS", 2000), number("OSTLER_ABREAST", 100));
     if pods > 0 {
-        // The first lives warm caches and connections up.
-        bare::lives(&cluster.place().await, abreast, abreast).await;
-        let place = cluster.place().await;
-        let theirs = count(&cluster, "a bare client", pods, bare::lives(&place, pods, abreast));
-        let theirs = Box::pin(theirs).await;
-        let mut farm = farm::Farm::start(cluster.place().await, abreast).await;
-        farm.live(abreast).await;
-        let before = farm.cost();
-        let ours = count(&cluster, "the daemon", pods, farm.live(pods)).await;
-        let after = farm.cost();
-        let spent = after.0.saturating_sub(before.0).as_secs_f64();
-        println!(
-            "kubernetes: the daemon: {:.1} s of processor time ({:.2} ms a life), {} MiB resident",
-            spent,
-            spent * 1e3 / per(pods),
-            after.1 >> 10,
-        );
-        farm.check();
-        println!("kubernetes: daemon/bare = {:.0} % (goal: 70 %)", 100.0 * ours / theirs);
+        Box::pin(compare(&cluster, pods / ROUNDS, abreast)).await;
     }
     views::measure(&cluster.place().await, number("OSTLER_VIEWS", 10_000)).await;
 }
 
-/// Lets lives pass and prints how fast, and with how many calls each; returns the rate.
-async fn count(
-    cluster: &Arc<Cluster>,
-    whose: &str,
-    pods: usize,
-    lives: impl Future<Output = ()>,
-) -> f64 {
-    let before = cluster.all_calls().await;
-    let (began, cpu) = (Instant::now(), cpu(std::process::id()));
-    lives.await;
-    let took = began.elapsed();
-    let rate = per(pods) / took.as_secs_f64();
+/// Lets the bare client and the daemon live in turns, and prints how they compare.
+async fn compare(cluster: &Arc<Cluster>, pods: usize, abreast: usize) {
+    let mut client = bare::Bare::start(cluster.place().await, abreast).await;
+    let mut farm = farm::Farm::start(cluster.place().await, abreast).await;
+    // The first lives warm caches and connections up.
+    client.live(abreast).await;
+    farm.live(abreast).await;
+    let (mut theirs, mut ours) = (Sum::default(), Sum::default());
+    let before = farm.cost();
+    for _ in 0..ROUNDS {
+        theirs.add(cluster, pods, client.live(pods)).await;
+        ours.add(cluster, pods, farm.live(pods)).await;
+    }
+    let after = farm.cost();
+    theirs.print("a bare client");
+    ours.print("the daemon");
+    let spent = after.0.saturating_sub(before.0).as_secs_f64();
     println!(
-        "kubernetes: {whose}: {pods} pods in {took:.1?}, {rate:.1} lives/s; {:.1} s of processor time here, {}",
-        self::cpu(std::process::id()).saturating_sub(cpu).as_secs_f64(),
-        load(),
+        "kubernetes: the daemon: {:.1} s of processor time ({:.2} ms a life), {} MiB resident",
+        spent,
+        spent * 1e3 / per(ours.pods),
+        after.1 >> 10,
     );
-    let calls: BTreeMap<String, String> = cluster
-        .all_calls()
-        .await
-        .into_iter()
-        .map(|(kind, calls)| (kind.clone(), calls - before.get(&kind).copied().unwrap_or_default()))
-        .filter(|(_, calls)| *calls > 0)
-        .map(|(kind, calls)| (kind, format!("{:.2}", per_u64(calls) / per(pods))))
-        .collect();
-    println!("kubernetes: {whose}: calls a life, players included: {calls:?}");
-    rate
+    farm.check();
+    let ratio = 100.0 * ours.rate() / theirs.rate();
+    println!("kubernetes: daemon/bare = {ratio:.0} % (goal: 70 %), {}", load());
+}
+
+/// Adds up turns.
+#[derive(Default)]
+struct Sum {
+    pods: usize,
+    took: Duration,
+    rounds: Vec<f64>,
+    calls: BTreeMap<String, u64>,
+}
+
+impl Sum {
+    /// Lets a turn pass.
+    async fn add(&mut self, cluster: &Arc<Cluster>, pods: usize, lives: impl Future<Output = ()>) {
+        let before = cluster.all_calls().await;
+        let began = Instant::now();
+        lives.await;
+        let took = began.elapsed();
+        for (kind, calls) in cluster.all_calls().await {
+            let new = calls - before.get(&kind).copied().unwrap_or_default();
+            *self.calls.entry(kind).or_default() += new;
+        }
+        self.pods += pods;
+        self.took += took;
+        self.rounds.push(per(pods) / took.as_secs_f64());
+    }
+
+    fn rate(&self) -> f64 {
+        per(self.pods) / self.took.as_secs_f64()
+    }
+
+    fn print(&self, whose: &str) {
+        let rounds: Vec<String> = self.rounds.iter().map(|rate| format!("{rate:.1}")).collect();
+        println!(
+            "kubernetes: {whose}: {} pods in {:.1?}, {:.1} lives/s (by turns {})",
+            self.pods,
+            self.took,
+            self.rate(),
+            rounds.join(", ")
+        );
+        let a_life =
+            |calls: &u64| per(usize::try_from(*calls).unwrap_or_default()) / per(self.pods);
+        let calls = self.calls.iter().filter(|(_, calls)| a_life(calls) >= 0.01);
+        let calls: Vec<String> =
+            calls.map(|(kind, calls)| format!("{kind} {:.2}", a_life(calls))).collect();
+        println!("kubernetes: {whose}: calls a life, players included: {}", calls.join(", "));
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 fn per(pods: usize) -> f64 {
     pods as f64
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn per_u64(calls: u64) -> f64 {
-    calls as f64
 }
 
 fn number(key: &str, usual: usize) -> usize {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
@@ -26,8 +27,12 @@ pub(crate) async fn run(place: &Place, name: &str) {
     place.say(name, status("Running", &json!({ "running": {} }))).await;
 }
 
-/// Says that the runner has ended. A pod that is over goes as soon as it is deleted.
+/// How long a runner's process lives on after its job.
+const GOODBYE: Duration = Duration::from_millis(200);
+
+/// Lets the runner end after its job, and says so. A pod that is over goes as soon as it is deleted.
 pub(crate) async fn end(place: &Place, name: &str) {
+    tokio::time::sleep(GOODBYE).await;
     let ended = json!({ "terminated": { "exitCode": 0, "reason": "Completed" } });
     place.say(name, status("Succeeded", &ended)).await;
 }
