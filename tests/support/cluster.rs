@@ -33,6 +33,9 @@ use tokio::task::JoinHandle;
 
 use super::kubelet::Kubelet;
 
+/// Marks a pod that the played kubelet does not take away.
+const DETAINED: &str = "tests/detained";
+
 /// A running API server.
 pub(crate) struct Cluster {
     home: PathBuf,
@@ -245,13 +248,28 @@ impl Place {
         }))
     }
 
+    /// Lets the played kubelet take its time with a pod that is deleted.
+    pub(crate) async fn detain(&self, pod: &str) {
+        let patch = json!({ "metadata": { "annotations": { DETAINED: "yes" } } });
+        let params = PatchParams::default();
+        self.pods().patch(pod, &params, &Patch::Merge(&patch)).await.expect("the pod");
+    }
+
+    /// Lets a deleted pod go.
+    pub(crate) async fn dismiss(&self, pod: &str) {
+        let at_once = DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
+        self.pods().delete(pod, &at_once).await.expect("the pod");
+    }
+
     async fn look_after(&self, pod: &Pod, up: &Value) {
         let name = pod.metadata.name.as_deref().expect("a name");
         let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-        if pod.metadata.deletion_timestamp.is_some() {
+        let detained =
+            pod.metadata.annotations.as_ref().is_some_and(|notes| notes.contains_key(DETAINED));
+        if pod.metadata.deletion_timestamp.is_some() && !detained {
             let at_once = DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
             drop(self.pods().delete(name, &at_once).await);
-        } else if !bound {
+        } else if !bound && pod.metadata.deletion_timestamp.is_none() {
             // It may have been deleted meanwhile.
             if self.try_bind(name).await.is_ok() && !up.is_null() {
                 let patch = Patch::Strategic(json!({ "status": up }));

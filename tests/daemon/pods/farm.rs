@@ -1,7 +1,7 @@
 //! A daemon, a namespace and a GitHub; and warm pods whose containers are processes of the test.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -139,11 +139,16 @@ impl Farm {
 
     /// Starts the runner of a pod whose config is staged, as its container would.
     pub(super) async fn run_runner(&self, warm: &Warm) -> Child {
-        self.place.say(&warm.name, container("Running", running())).await;
+        self.run(&warm.name, &warm.staged()).await
+    }
+
+    /// Starts the runner of a pod with a JIT config, as its container would.
+    pub(super) async fn run(&self, name: &str, jit: &Path) -> Child {
+        self.place.say(name, container("Running", running())).await;
         let host = self.stage.github.url().trim_start_matches("http://").to_owned();
         Command::new(env!("CARGO_BIN_EXE_ostler"))
             .args(["demo-runner", "--github", &host, "--jit"])
-            .arg(warm.staged())
+            .arg(jit)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -16,8 +16,8 @@ use kube::api::DeleteParams;
 use ostler::providers::kubernetes::Kubernetes;
 use ostler_actors::instance::Kit;
 use ostler_actors::model::{
-    Began, MachineName, MachinePhase, MachineSpec, MachineView, Observation, OfferEnd, ProviderId,
-    Remains, Sighting, State, WarrantKind, What,
+    Began, Instance, MachineName, MachinePhase, MachineSpec, MachineView, Observation, OfferEnd,
+    ProviderId, Remains, Sighting, State, WarrantKind, What, Worker,
 };
 use ostler_actors::ports::{
     CreateError, CreateOrder, Deletion, Forge, Grace, Handover, Inventory, MachineRef, MachineSink,
@@ -37,23 +37,51 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 const NEVER: Duration = Duration::from_hours(48);
 
+/// Says whose word is taken for what a pod proves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guard {
+    /// The provider's.
+    Ours,
+    /// Somebody's who takes silence for proof.
+    Careless,
+}
+
 /// The pods and whoever may do things to them, on a runtime whose time is real.
 struct Ground {
     runtime: Runtime,
     place: Arc<Place>,
     provider: Kubernetes,
+    guard: Guard,
     /// What a played kubelet said last of each pod.
     said: Mutex<BTreeMap<MachineName, Value>>,
     listings: AtomicUsize,
 }
 
 impl Ground {
-    fn open() -> Option<Arc<Self>> {
+    fn open(guard: Guard) -> Option<Arc<Self>> {
         let runtime = Runtime::new().unwrap();
         let place = runtime.block_on(async { Some(Cluster::shared().await?.place().await) })?;
         let provider = Kubernetes::open(settings(&place, None)).unwrap();
         let (said, listings) = (Mutex::default(), AtomicUsize::new(0));
-        Some(Arc::new(Self { runtime, place, provider, said, listings }))
+        Some(Arc::new(Self { runtime, place, provider, guard, said, listings }))
+    }
+
+    /// Returns a view as the guard in charge would have it.
+    fn judged(&self, view: MachineView) -> MachineView {
+        match self.guard {
+            Guard::Ours => view,
+            Guard::Careless => MachineView { began: Began::Never, worker: Worker::Absent, ..view },
+        }
+    }
+
+    /// Reads a pod.
+    fn read(&self, machine: MachineRef) -> Sighting<MachineView> {
+        let real = self.provider.clone();
+        match self.really(async move { real.read(&machine).await }) {
+            Sighting::Seen(view) => Sighting::Seen(self.judged(view)),
+            Sighting::Absent => Sighting::Absent,
+            Sighting::Unknown(why) => Sighting::Unknown(why),
+        }
     }
 
     /// Does something where time is real, and holds the virtual one up meanwhile.
@@ -158,7 +186,13 @@ impl Inventory for Twins {
         }
         self.ground.listings.fetch_add(1, Ordering::Relaxed);
         let real = self.real();
-        self.ground.really(async move { real.list().await })
+        match self.ground.really(async move { real.list().await }) {
+            Observation::Complete(views) => {
+                let judged = views.into_iter().map(|view| self.ground.judged(view));
+                Observation::Complete(judged.collect())
+            }
+            Observation::Unusable(why) => Observation::Unusable(why),
+        }
     }
 
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
@@ -167,8 +201,7 @@ impl Inventory for Twins {
             Sighting::Absent => self.ground.bury(&machine.name),
             Sighting::Unknown(_) => {}
         }
-        let (real, machine) = (self.real(), machine.clone());
-        self.ground.really(async move { real.read(&machine).await })
+        self.ground.read(machine.clone())
     }
 
     async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
@@ -210,8 +243,7 @@ struct Relay {
 impl MachineSink for Relay {
     fn seen(&self, view: MachineView) {
         self.ground.mirror(&view);
-        let (real, machine) = (self.ground.provider.clone(), by_name(view.name.as_str()));
-        if let Sighting::Seen(view) = self.ground.really(async move { real.read(&machine).await }) {
+        if let Sighting::Seen(view) = self.ground.read(by_name(view.name.as_str())) {
             self.sink.seen(view);
         }
     }
@@ -239,21 +271,27 @@ fn plan() -> Plan {
     plan
 }
 
-#[test]
-fn claim_released_46_seconds_into_a_job_and_the_reaper_ticks_for_an_hour() {
-    let Some(ground) = Ground::open() else { return };
-    let daemons = Arc::clone(&ground);
+/// Plays the incident in a world whose machines have twins.
+fn play(ground: &Arc<Ground>, tell: impl AsyncFnOnce(&mut Watched)) {
+    let daemons = Arc::clone(ground);
     in_virtual_time(async {
         let start = move |ports| start_fleet(Twins::start(ports, &daemons));
-        let mut world = Watched::with(plan(), start).remembering();
-        replay(&mut world, &ground).await;
-        let broken = world.finish().await;
-        assert!(broken.is_empty(), "promises were broken: {broken:#?}");
+        tell(&mut Watched::with(plan(), start).remembering()).await;
     });
-    assert_eq!(ground.pods(), Vec::<String>::new(), "nothing is left in the cluster");
 }
 
-async fn replay(world: &mut Watched, ground: &Ground) {
+/// A runner in the middle of a job that nobody knows of, and whose claim was released.
+struct Released {
+    row: Instance,
+    /// The job it was made for.
+    claimed: u64,
+    /// The job it runs.
+    taken: u64,
+    uid: Option<String>,
+}
+
+/// Lets a claim be released 46 seconds into a job.
+async fn release(world: &mut Watched, ground: &Ground) -> Released {
     world.hold_assignments();
     let claimed = world.queue(&["linux"], 5 * MINUTE);
     assert!(world.comes(MINUTE, |world| !world.rows().is_empty()).await);
@@ -270,33 +308,70 @@ async fn replay(world: &mut Watched, ground: &Ground) {
     // Whoever is made for the released job never comes up: the sweeps find one of each kind.
     world.next_machine(Fate::NeverBoots);
     assert!(world.reaches(&row.id, State::Idle, 2 * MINUTE).await);
-    let told = |world: &Watched, is_it: fn(&What) -> bool| {
-        let timeline = world.timeline(&row.id);
-        timeline.into_iter().filter(|event| is_it(&event.what)).collect::<Vec<_>>()
-    };
-    let released = told(world, |what| matches!(what, What::OfferEnded(_, OfferEnd::Requeued)));
-    assert_eq!(released.len(), 1, "the claim is released once");
+    let released = |what: &What| matches!(what, What::OfferEnded(_, OfferEnd::Requeued));
+    assert_eq!(told(world, &row, released), 1, "the claim is released once");
     let into_the_job = world.now() - began;
     assert!((45_000..49_000).contains(&into_the_job), "{into_the_job} ms into the job");
+    Released { row, claimed, taken, uid }
+}
 
-    let listings = ground.listings.load(Ordering::Relaxed);
-    let hour = world.now() + millis(61 * MINUTE);
-    world.run_until(hour).await;
-    let ticks = ground.listings.load(Ordering::Relaxed) - listings;
-    assert!(ticks >= 60, "{ticks} ticks of the reaper");
-    let pod = ground.pod(&row.machine).expect("the pod lives");
-    assert_eq!((pod.metadata.uid, pod.metadata.deletion_timestamp), (uid, None));
-    assert_eq!(world.working(&row.machine), Some(taken), "and so does its job");
-    let refused = |what: &What| matches!(what, What::Refused { .. } | What::DeregisterRefused);
-    assert!(!told(world, refused).is_empty(), "the refusal: {:#?}", world.timeline(&row.id));
-    // In the same sweeps the one that never began was taken away.
-    let reaped = world.deletes().into_iter().find(|call| call.machine != row.machine);
-    let reaped = reaped.expect("the other pod was deleted");
-    assert_eq!(reaped.warrant, Some(WarrantKind::NeverBegan), "{reaped:?}");
-    assert!(ground.pod(&reaped.machine).is_none());
+/// Returns how many events of a timeline are such.
+fn told(world: &Watched, row: &Instance, is_it: fn(&What) -> bool) -> usize {
+    world.timeline(&row.id).into_iter().filter(|event| is_it(&event.what)).count()
+}
 
-    world.free_assignments();
-    assert!(world.comes(2 * 60 * MINUTE, |world| world.is_over(taken)).await);
-    assert!(world.was_spared(taken), "the job ended as it should");
-    assert!(world.comes(60 * MINUTE, |world| world.was_spared(claimed)).await);
+#[test]
+fn claim_released_46_seconds_into_a_job_and_the_reaper_ticks_for_an_hour() {
+    let Some(ground) = Ground::open(Guard::Ours) else { return };
+    play(&ground, async |world| {
+        let Released { row, claimed, taken, uid } = release(world, &ground).await;
+        let listings = ground.listings.load(Ordering::Relaxed);
+        let hour = world.now() + millis(61 * MINUTE);
+        world.run_until(hour).await;
+        let ticks = ground.listings.load(Ordering::Relaxed) - listings;
+        assert!(ticks >= 60, "{ticks} ticks of the reaper");
+        let pod = ground.pod(&row.machine).expect("the pod lives");
+        assert_eq!((pod.metadata.uid, pod.metadata.deletion_timestamp), (uid, None));
+        assert_eq!(world.working(&row.machine), Some(taken), "and so does its job");
+        let refused = |what: &What| matches!(what, What::Refused { .. } | What::DeregisterRefused);
+        assert!(told(world, &row, refused) > 0, "the refusal: {:#?}", world.timeline(&row.id));
+        // In the same sweeps the one that never began was taken away.
+        let reaped = world.deletes().into_iter().find(|call| call.machine != row.machine);
+        let reaped = reaped.expect("the other pod was deleted");
+        assert_eq!(reaped.warrant, Some(WarrantKind::NeverBegan), "{reaped:?}");
+        assert!(ground.pod(&reaped.machine).is_none());
+
+        world.free_assignments();
+        assert!(world.comes(2 * 60 * MINUTE, |world| world.is_over(taken)).await);
+        assert!(world.was_spared(taken), "the job ended as it should");
+        assert!(world.comes(60 * MINUTE, |world| world.was_spared(claimed)).await);
+        let broken = world.finish().await;
+        assert!(broken.is_empty(), "promises were broken: {broken:#?}");
+    });
+    assert_eq!(ground.pods(), Vec::<String>::new(), "nothing is left in the cluster");
+}
+
+/// Replays it with a forge that removes the runner although it works; returns whether the pod
+/// was deleted under its job.
+fn is_killed(guard: Guard) -> Option<bool> {
+    let ground = Ground::open(guard)?;
+    let mut killed = None;
+    play(&ground, async |world| {
+        let Released { row, taken, .. } = release(world, &ground).await;
+        world.be_nasty(&row.runner_name(1));
+        let hour = world.now() + millis(60 * MINUTE);
+        world.run_until(hour).await;
+        let leaves =
+            ground.pod(&row.machine).is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
+        assert_eq!(leaves, world.working(&row.machine) != Some(taken));
+        killed = Some(leaves);
+    });
+    killed
+}
+
+#[test]
+fn a_careless_guard_would_have_killed_the_pod_and_ours_does_not() {
+    let Some(ours) = is_killed(Guard::Ours) else { return };
+    assert!(!ours, "our guard takes no silence for proof");
+    assert_eq!(is_killed(Guard::Careless), Some(true), "and the replay would notice one that did");
 }

@@ -151,7 +151,8 @@ async fn refused(yard: &Yard, provider: &Kubernetes, right: &Right) -> String {
         ("delete", "secrets") => provider.forget_jit(&pod).await.unwrap_err(),
         ("list" | "watch", "nodes") => leaving_refused(provider).await,
         ("create", "tokenreviews") => {
-            format!("{:?}", provider.review(&SecretString::from("t")).await)
+            let token = yard.place.token("less-0", Some(AUDIENCE), None).await;
+            format!("{:?}", provider.review(&SecretString::from(token)).await)
         }
         other => panic!("nobody tries {other:?}"),
     }
