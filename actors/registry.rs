@@ -5,11 +5,13 @@
 //! the respawn takes it over, so a live row always has an entry. Claiming an entry is
 //! exclusive: there are never two owners of one instance in a process.
 //!
-//! No decision iterates the board: its order is random.
+//! No decision iterates the board: its order is random. For people, who read it page by page, the
+//! names are kept in order beside it ([`Names`]), so that a page costs what it shows.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry as Place;
@@ -28,6 +30,7 @@ const FEED: usize = 4096;
 /// Holds the board and the feed of events.
 pub struct Registry {
     instances: DashMap<InstanceId, Slot>,
+    names: Names,
     pools: DashMap<PoolId, Arc<PoolView>>,
     foreign: DashMap<ProviderId, BTreeMap<MachineName, Foreign>>,
     jobs: DashMap<JobId, Arc<Job>>,
@@ -35,6 +38,36 @@ pub struct Registry {
     told: AtomicU64,
     violations: AtomicU64,
     asks: DashMap<(Reason, &'static str), u64>,
+}
+
+/// Holds the names of all entries, in order.
+///
+/// Written when an entry comes or goes, never when its owner shows a row. Whoever holds the lock
+/// may look at the board; nobody who holds a part of the board waits for the lock.
+#[derive(Default)]
+struct Names(RwLock<BTreeSet<InstanceId>>);
+
+/// How many names are copied at once: readers hold up those who come and go for no longer.
+const AT_ONCE: usize = 256;
+
+impl Names {
+    /// Writes down whether an entry is there. Whoever comes last sees the board as it is, so a
+    /// removal that is noted late cannot hide an entry that was claimed anew.
+    fn note(&self, board: &DashMap<InstanceId, Slot>, id: &InstanceId) {
+        let mut names = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if board.contains_key(id) {
+            names.insert(id.clone());
+        } else {
+            names.remove(id);
+        }
+    }
+
+    /// Returns the next names after this one, the first ones after nothing.
+    fn after(&self, last: Option<&str>) -> Vec<InstanceId> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let names = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        names.range::<str, _>((from, Bound::Unbounded)).take(AT_ONCE).cloned().collect()
+    }
 }
 
 struct Slot {
@@ -82,6 +115,7 @@ impl Default for Registry {
     fn default() -> Self {
         Self {
             instances: DashMap::new(),
+            names: Names::default(),
             pools: DashMap::new(),
             foreign: DashMap::new(),
             jobs: DashMap::new(),
@@ -108,7 +142,8 @@ impl Registry {
                 slot.get_mut().inlet = Some(inlet);
             }
             Place::Vacant(place) => {
-                place.insert(Slot { row: None, inlet: Some(inlet) });
+                drop(place.insert(Slot { row: None, inlet: Some(inlet) }));
+                self.names.note(&self.instances, &id);
             }
         }
         Ok(Entry { registry: Arc::clone(self), id, finished: false })
@@ -117,12 +152,17 @@ impl Registry {
     /// Removes an ownerless entry that has no row; its parent has looked.
     pub(crate) fn dismiss(&self, id: &InstanceId) {
         self.instances.remove_if(id, |_, slot| slot.inlet.is_none());
+        self.names.note(&self.instances, id);
     }
 
     /// Clears what nobody owns off the board. For the beginning of a tenure: between owners of one
     /// tenure an entry must stay, but what an earlier tenure showed may have ended under another.
     pub fn clear_ownerless(&self) {
-        self.instances.retain(|_, slot| slot.inlet.is_some());
+        let ownerless = self.instances.iter().filter(|slot| slot.inlet.is_none());
+        let ownerless: Vec<_> = ownerless.map(|slot| slot.key().clone()).collect();
+        for id in &ownerless {
+            self.dismiss(id);
+        }
         self.pools.clear();
         self.jobs.clear();
     }
@@ -154,21 +194,34 @@ impl Registry {
         rows
     }
 
-    /// Returns the first instances by name that fit, at most so many.
-    pub fn instances_where(
+    /// Returns the first instances that fit, by name, at most so many; from the beginning, or after
+    /// a name. Looks no further than it must.
+    pub fn instances_after(
         &self,
-        fits: impl Fn(&Arc<Instance>) -> bool,
+        last: Option<&str>,
         limit: usize,
+        fits: impl Fn(&Instance) -> bool,
     ) -> Vec<Arc<Instance>> {
-        let found = self.instances.iter().filter_map(|slot| slot.row.clone()).filter(fits);
-        let mut rows: Vec<_> = found.collect();
-        // Only those that are shown need their order.
-        if limit < rows.len() {
-            rows.select_nth_unstable_by(limit, |a, b| a.id.cmp(&b.id));
-            rows.truncate(limit);
+        let mut rows = Vec::new();
+        let mut names = self.names.after(last);
+        while let Some(last) = names.last().cloned() {
+            for id in &names {
+                if rows.len() == limit {
+                    return rows;
+                }
+                let slot = self.instances.get(id);
+                rows.extend(slot.and_then(|slot| slot.row.clone()).filter(|row| fits(row)));
+            }
+            names = self.names.after(Some(last.as_str()));
         }
-        rows.sort_by(|a, b| a.id.cmp(&b.id));
         rows
+    }
+
+    /// Returns the instances that fit, in no order. Asks each of them.
+    pub fn instances_where(&self, fits: impl Fn(&Instance) -> bool) -> Vec<Arc<Instance>> {
+        let rows = self.instances.iter();
+        let fitting = |slot: &Slot| slot.row.as_ref().filter(|row| fits(row)).cloned();
+        rows.filter_map(|slot| fitting(&slot)).collect()
     }
 
     /// Returns how many entries there are.
@@ -229,6 +282,15 @@ impl Registry {
         let mut jobs: Vec<_> = self.jobs.iter().map(|job| Arc::clone(&job)).collect();
         jobs.sort_by(|a, b| (a.queued_at, &a.id).cmp(&(b.queued_at, &b.id)));
         jobs
+    }
+
+    /// Returns how many jobs wait or run, told apart by what is asked of each.
+    pub fn count_jobs<K: Ord>(&self, kind: impl Fn(&Job) -> K) -> BTreeMap<K, u32> {
+        let mut counts = BTreeMap::new();
+        for job in &self.jobs {
+            *counts.entry(kind(&job)).or_default() += 1;
+        }
+        counts
     }
 
     /// Returns a job that waits or runs.
@@ -320,6 +382,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         if self.finished {
             self.registry.instances.remove(&self.id);
+            self.registry.names.note(&self.registry.instances, &self.id);
         } else if let Some(mut slot) = self.registry.instances.get_mut(&self.id) {
             slot.inlet = None;
         }
@@ -339,5 +402,59 @@ mod tests {
         assert!(board.is_ownerless(&InstanceId::new("left")), "its successor must find it");
         board.clear_ownerless();
         assert!(board.holds(&owned.id) && !board.holds(&InstanceId::new("left")));
+        assert_eq!(board.names.after(None), [InstanceId::new("owned")]);
+    }
+
+    fn shown(board: &Arc<Registry>, id: &str) -> Entry {
+        let entry = board.claim(InstanceId::new(id), Inlet::new(|_| Ok(()))).unwrap();
+        entry.show(Arc::new(crate::testing::contract::instance(id)));
+        entry
+    }
+
+    fn page(board: &Registry, last: Option<&str>, limit: usize) -> Vec<String> {
+        let rows = board.instances_after(last, limit, |row| !row.id.as_str().ends_with('9'));
+        rows.iter().map(|row| row.id.to_string()).collect()
+    }
+
+    #[test]
+    fn a_page_goes_on_after_a_name_whoever_came_and_went_meanwhile() {
+        let board = Arc::<Registry>::default();
+        let mut entries: Vec<_> =
+            (0..1000).rev().map(|number| shown(&board, &format!("i{number:03}"))).collect();
+        let silent = board.claim(InstanceId::new("i000a"), Inlet::new(|_| Ok(()))).unwrap();
+        assert_eq!(page(&board, None, 3), ["i000", "i001", "i002"], "nothing is shown of i000a");
+        assert_eq!(page(&board, Some("i007"), 3), ["i008", "i010", "i011"]);
+        assert_eq!(page(&board, Some("i0075"), 1), ["i008"], "the name itself may be gone");
+        assert_eq!(page(&board, Some("i998"), 3), [""; 0]);
+        assert_eq!(page(&board, None, 2000).len(), 900, "across parts");
+        for mut entry in entries.drain(..500) {
+            entry.finish();
+        }
+        assert_eq!(page(&board, None, 2000).len(), 450);
+        drop((silent, entries));
+        assert_eq!(page(&board, None, 2000).len(), 450, "the ownerless are still shown");
+        let again = shown(&board, "i999");
+        assert_eq!(board.instances_after(Some("i998"), 1, |_| true)[0].id, again.id);
+    }
+
+    #[test]
+    fn a_name_is_listed_exactly_while_its_entry_is_there() {
+        let board = Arc::<Registry>::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        if let Ok(mut entry) =
+                            board.claim(InstanceId::new("one"), Inlet::new(|_| Ok(())))
+                        {
+                            entry.finish();
+                        }
+                    }
+                });
+            }
+        });
+        assert!(board.names.after(None).is_empty(), "all are gone");
+        let entry = shown(&board, "one");
+        assert_eq!(board.names.after(None), std::slice::from_ref(&entry.id));
     }
 }

@@ -72,8 +72,8 @@ impl<'a> Turn<'a> {
         if self.row.wish.as_ref().is_some_and(|kept| kept.rank >= rank) {
             return;
         }
-        let who = by.as_ref().map(|petition| petition.who.clone());
-        self.happened.push(What::Wished { rank, reason, who });
+        let (who, words) = by.clone().map(|petition| (petition.who, petition.why)).unzip();
+        self.happened.push(What::Wished { rank, reason, who, words });
         self.row.wish = Some(Wish { rank, reason, by, at: self.now });
     }
 

@@ -61,6 +61,9 @@ pub enum What {
         reason: Reason,
         /// Who, where it was a person.
         who: Option<String>,
+        /// In which words, where it was a person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        words: Option<String>,
     },
     /// The owner refused what was asked.
     Refused {
@@ -257,9 +260,10 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Moved { from, to, why } => write!(f, "{from} → {to}: {why}"),
-            Self::Wished { rank, reason, who } => {
+            Self::Wished { rank, reason, who, words } => {
                 write!(f, "asked to go ({rank:?}, {reason})")?;
-                who.as_ref().map_or(Ok(()), |who| write!(f, " by {who}"))
+                who.as_ref().map_or(Ok(()), |who| write!(f, " by {who}"))?;
+                words.as_ref().map_or(Ok(()), |words| write!(f, ": {words}"))
             }
             Self::Refused { ask, why } => write!(f, "refused {ask}: {why}"),
             Self::Wanted => f.write_str("wanted by its pool"),

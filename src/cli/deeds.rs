@@ -133,7 +133,11 @@ impl Adopt {
         let ask =
             async |client: &Client| client.act(Method::POST, "/foreign/adopt", Some(&body)).await;
         self.remote.show("adopt", self.format, ask, |answer, _: &Look| {
-            format!("machines taken over: {}\n", text(&answer["machines"]))
+            let machines = text(&answer["machines"]);
+            format!(
+                "machines taken over: {machines}; they are looked at for a minute, then they leave \
+                 like any machine without a record, running jobs first\n"
+            )
         })
     }
 }

@@ -16,6 +16,9 @@ pub(super) struct Instances {
     /// Only those in a state, for instance `busy`.
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
+    /// Only those whose name, host, runner or job holds a text.
+    #[arg(long, value_name = "TEXT")]
+    find: Option<String>,
     /// Only those that make no progress.
     #[arg(long)]
     stuck: bool,
@@ -30,16 +33,13 @@ pub(super) struct Instances {
 
 impl Instances {
     pub(super) fn run(&self) -> ExitCode {
-        let filters = [("pool", self.pool.as_deref()), ("state", self.state.as_deref())];
-        let ask = async |client: &Client| {
-            let mut answer = client.list("/instances", &filters, self.limit).await?;
-            if self.stuck
-                && let Some(items) = answer["items"].as_array_mut()
-            {
-                items.retain(|row| row["stuck"] == true);
-            }
-            Ok(answer)
-        };
+        let filters = [
+            ("pool", self.pool.as_deref()),
+            ("state", self.state.as_deref()),
+            ("q", self.find.as_deref()),
+            ("stuck", self.stuck.then_some("true")),
+        ];
+        let ask = async |client: &Client| client.list("/instances", &filters, self.limit).await;
         self.remote.show("instances", self.format, ask, people)
     }
 }

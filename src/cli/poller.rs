@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::providers::asking::Asking;
 use crate::providers::kubernetes::poller::{Polling, poll};
 
 /// The code of one that was stopped, as a shell would say it.
@@ -49,13 +50,13 @@ impl Poller {
     async fn wait(self) -> io::Result<u8> {
         let (mut term, mut int) =
             (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        let polling = Polling {
+        let asking = Asking {
             server: self.server.trim_end_matches('/').to_owned(),
             instance: self.instance,
             token_file: self.token_file,
-            out: self.out,
             ca: self.ca,
         };
+        let polling = Polling { asking, out: self.out };
         tokio::select! {
             ended = poll(&polling) => Ok(ended.code()),
             _ = term.recv() => Ok(STOPPED),

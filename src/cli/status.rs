@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use super::remote::{Format, Look, Remote, Sheet, age, count, text, time};
 
+/// From how many seconds on a wrong clock is worth a word.
+const CLOCK: i64 = 30;
+
 /// Shows the fleet at a glance: what needs attention, the pools, the budget.
 #[derive(Debug, Args)]
 pub(super) struct Status {
@@ -49,24 +52,38 @@ fn people(fleet: &Value, look: &Look) -> String {
 /// Returns what a person should look at, worst first.
 pub(super) fn concerns(fleet: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    let mut say = |number: u64, what: &str| {
-        if number > 0 {
-            found.push(format!("{number} {what}"));
-        }
+    let mut say = |number: u64, one: &str, many: &str, rest: &str| match number {
+        0 => {}
+        1 => found.push(format!("1 {one}{rest}")),
+        more => found.push(format!("{more} {many}{rest}")),
     };
-    say(
-        count(&fleet["violations"]),
-        "broken promises: a bug of ours; please report it with the log",
-    );
-    say(count(&fleet["leaks"]), "machines that nobody answers for");
-    say(count(&fleet["stuck"]), "stuck: see `ostler instances --stuck`");
+    let (violations, leaks) = (count(&fleet["violations"]), count(&fleet["leaks"]));
+    let report = ": a bug of ours; please report it with the log";
+    say(violations, "broken promise", "broken promises", report);
+    say(leaks, "machine", "machines", " that nobody answers for");
+    let see = " no progress: see `ostler instances --stuck`";
+    say(count(&fleet["stuck"]), "instance makes", "instances make", see);
     let foreign = fleet["foreign_machines"].as_array().map_or(0, Vec::len);
-    say(foreign as u64, "machines of another daemon: see `ostler adopt --help`");
+    let see = " of another daemon: see `ostler adopt --help`";
+    say(foreign as u64, "machine", "machines", see);
     if fleet["config_problem"].is_string() {
         found.push(format!(
             "the last edit of the configuration is not in force: {}",
             text(&fleet["config_problem"])
         ));
+    }
+    for forge in fleet["forges"].as_array().into_iter().flatten() {
+        let name = text(&forge["name"]);
+        for ending in forge["ending_versions"].as_array().into_iter().flatten() {
+            found.push(format!("{name}: {}", text(&ending["sentence"])));
+        }
+        let ahead = forge["clock_ahead_seconds"].as_i64().unwrap_or_default();
+        if ahead.abs() >= CLOCK {
+            found.push(format!(
+                "our clock differs from {name}'s by {} s: see that time is synchronised",
+                ahead.abs()
+            ));
+        }
     }
     for pool in fleet["pools"].as_array().into_iter().flatten() {
         if pool["breaker_since"].is_string() {

@@ -67,7 +67,7 @@ fn end(death: &Value, look: &Look) -> String {
         ["verdict", "fault", "confidence", "advice"].map(|key| text(&death[key]));
     let mut out = vec![
         format!("\n{}", Sheet::heading(look.paint, "How it ended")),
-        format!("{verdict}, fault of the {fault}, confidence {sure}\n{advice}\n"),
+        format!("{verdict}, fault: {fault}, confidence: {sure}\n{advice}\n"),
     ];
     let evidence = death["evidence"].as_array().into_iter().flatten();
     out.extend(evidence.map(|line| format!("- {}\n", text(line))));

@@ -86,7 +86,9 @@ pub fn try_provider(
     state_dir: &Path,
 ) -> Result<(), StartError> {
     match provider {
-        ProviderSettings::Process(process) => open_process(name, process, state_dir).map(drop),
+        ProviderSettings::Process(process) => {
+            open_process(name, process_settings(process, state_dir)).map(drop)
+        }
         // Those are asked themselves.
         ProviderSettings::External(_) | ProviderSettings::Kubernetes(_) => Ok(()),
     }
@@ -149,12 +151,8 @@ fn connect(
         .map_err(|source| StartError::Forge { name: name.to_owned(), source })
 }
 
-fn open_process(
-    name: &str,
-    process: &config::Process,
-    state_dir: &Path,
-) -> Result<LocalProcess, StartError> {
-    LocalProcess::open_beside(process_settings(process, state_dir))
+fn open_process(name: &str, settings: ProcessSettings) -> Result<LocalProcess, StartError> {
+    LocalProcess::open_beside(settings)
         .map_err(|source| StartError::Process { name: name.to_owned(), source })
 }
 
@@ -167,7 +165,7 @@ pub(super) struct Providers {
     /// All of them.
     all: BTreeMap<ProviderId, Arc<dyn Provider>>,
     /// Those of processes, once more.
-    processes: Vec<LocalProcess>,
+    processes: BTreeMap<ProviderId, LocalProcess>,
     /// Those of pods, once more.
     clusters: BTreeMap<ProviderId, Kubernetes>,
 }
@@ -175,8 +173,8 @@ pub(super) struct Providers {
 impl Providers {
     /// Makes them.
     pub(super) fn build(config: &Config, means: &Means) -> Result<Self, StartError> {
-        let mut providers =
-            Self { all: means.lent.clone(), processes: Vec::new(), clusters: BTreeMap::new() };
+        let (processes, clusters) = (BTreeMap::new(), BTreeMap::new());
+        let mut providers = Self { all: means.lent.clone(), processes, clusters };
         for (name, provider) in &config.providers {
             if means.lent.contains_key(name.as_str()) {
                 continue;
@@ -184,8 +182,10 @@ impl Providers {
             let id = ProviderId::new(name.as_str());
             let made: Arc<dyn Provider> = match provider {
                 ProviderSettings::Process(process) => {
-                    let process = open_process(name, process, &config.daemon.state_dir)?;
-                    providers.processes.push(process.clone());
+                    let mut settings = process_settings(process, &config.daemon.state_dir);
+                    settings.public_url.clone_from(&config.http.public_url);
+                    let process = open_process(name, settings)?;
+                    providers.processes.insert(id.clone(), process.clone());
                     Arc::new(process)
                 }
                 ProviderSettings::External(settings) => {
@@ -206,7 +206,7 @@ impl Providers {
 
     /// Clears what an ended fleet left half done; the next one has not begun.
     pub(super) fn clear_leftovers(&self) {
-        for process in &self.processes {
+        for process in self.processes.values() {
             process.clear_leftovers();
         }
     }
@@ -218,7 +218,10 @@ impl Providers {
 
     /// Returns those who can tell whose a machine's token is.
     pub(super) fn reviewers(&self) -> BTreeMap<ProviderId, Arc<dyn Reviewer>> {
-        self.clusters.iter().map(|(id, it)| (id.clone(), Arc::new(it.clone()) as _)).collect()
+        let mut all: BTreeMap<ProviderId, Arc<dyn Reviewer>> = BTreeMap::new();
+        all.extend(self.clusters.iter().map(|(id, it)| (id.clone(), Arc::new(it.clone()) as _)));
+        all.extend(self.processes.iter().map(|(id, it)| (id.clone(), Arc::new(it.clone()) as _)));
+        all
     }
 
     /// Returns the doing halves.

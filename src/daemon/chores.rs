@@ -16,7 +16,7 @@ use crate::store::{History as _, SqlStore};
 /// How often lost deliveries are looked for.
 const DELIVERIES: Duration = Duration::from_mins(5);
 /// How often the ends of runner versions are asked for.
-const VERSIONS: Duration = Duration::from_hours(24);
+const VERSIONS: Duration = Duration::from_hours(1);
 /// How often old history is cleared away.
 const PRUNING: Duration = Duration::from_mins(1);
 /// How many rows of a kind are cleared away at once.
@@ -149,8 +149,10 @@ async fn watch_versions(sweeping: Sweeping, images: Vec<(Scope, String)>, clock:
         for scope in &sweeping.scopes {
             let of_scope = images.iter().filter(|(of, _)| of == scope);
             let images: Vec<&str> = of_scope.map(|(_, image)| image.as_str()).collect();
-            for ending in sweeping.forge.ending_versions(scope, &images, clock.now()).await {
-                warn!(forge.id = %sweeping.id, scope = %scope, runner.version = %ending.version, "{ending}");
+            let now = clock.now();
+            for ending in sweeping.forge.ending_versions(scope, &images, now).await {
+                let sentence = ending.sentence(now);
+                warn!(forge.id = %sweeping.id, scope = %scope, runner.version = %ending.version, "{sentence}");
             }
         }
     }

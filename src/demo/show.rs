@@ -26,6 +26,8 @@ use crate::store::SqlStore;
 const GLANCE: Duration = Duration::from_millis(250);
 /// How long the jobs, and then the machines, may take.
 const PATIENCE: Duration = Duration::from_mins(10);
+/// How many jobs GitHub gives out before older ones, at least.
+const OUT_OF_TURN: u32 = 3;
 /// How far apart jobs come when there is no end of them.
 const PACE: Duration = Duration::from_millis(1500);
 
@@ -127,6 +129,7 @@ impl Demo {
         if count > jobs::RARE {
             self.stage.github.lie(|lies| lies.lost_webhooks = 1);
         }
+        self.stage.github.lie(|lies| lies.out_of_turn = OUT_OF_TURN);
         (1..=count).for_each(|number| self.queue(number));
         match ending {
             Ending::AfterJobs => {

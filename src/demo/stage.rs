@@ -1,6 +1,7 @@
 //! The stage of the demo: a temporary folder, a simulated GitHub and a configuration like yours.
 
 use std::io;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ const SECRET: &str = "a secret of the demo";
 pub(super) struct Stage {
     folder: TempDir,
     pub(super) github: SimGitHub,
+    /// Where the daemon is to listen: its warm runners are told before it does.
+    port: u16,
 }
 
 impl Stage {
@@ -27,7 +30,8 @@ impl Stage {
     pub(super) fn build() -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("ostler-demo-").tempdir()?;
         let github = SimGitHub::start(Options { lease: LEASE, ..Options::default() })?;
-        let stage = Self { folder, github };
+        let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let stage = Self { folder, github, port };
         stage.write("token", &stage.github.token())?;
         stage.write("hook.secret", SECRET)?;
         stage.write("demo.toml", &stage.config())?;
@@ -73,13 +77,17 @@ impl Stage {
 
     /// Returns the configuration: yours, but in a hurry.
     ///
+    /// One pool binds late, so that jobs are offered to runners and GitHub can shuffle them; the
+    /// others are registered first.
+    ///
     /// `idle_confirm` is far below what `check` advises for the real GitHub, where a job may be
     /// assigned a minute before its first process runs. The simulated one assigns in the very
     /// answer that starts the job, so a few seconds prove as much.
     fn config(&self) -> String {
         let folder = self.folder.path();
         let store = format!("sqlite://{}/state/ostler.db", folder.display());
-        let around = Surroundings { name: "demo", folder, store: &store, store_more: "" };
+        let port = Some(self.port);
+        let around = Surroundings { name: "demo", folder, store: &store, store_more: "", port };
         let pools = r#"
 limits = { memory = "256MiB" }
 
@@ -103,6 +111,7 @@ scale_down_after = "60s"
 
 [[pool]]
 name = "small"
+binding = "late"
 labels = ["self-hosted", "small"]
 min_idle = 1
 max = 6

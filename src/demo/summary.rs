@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use ostler_actors::model::{ExitRecord, VerdictClass};
+use ostler_actors::model::{
+    ExitRecord, InstanceId, OfferEnd, RunnerName, Subject, VerdictClass, What,
+};
 
 use super::github::{Attempt, SimGitHub, SimJob, SimStage};
-use crate::store::{DeathQuery, History as _, Page, SqlStore};
+use crate::store::{DeathQuery, History as _, Page, Sequenced, SqlStore};
 
 /// How many ends are read at once.
 const PAGE: u32 = 1000;
@@ -27,7 +29,7 @@ pub(super) async fn print(
     table(&deaths, &jobs, out)?;
     advice(&deaths, out)?;
     webhooks(&github.attempts(hook), &jobs, out)?;
-    shuffled(&jobs, out)?;
+    displaced(&overruled(store).await?, &deaths, &jobs, out)?;
     figures(&deaths, &jobs, github.calls().len(), took, out)
 }
 
@@ -107,26 +109,65 @@ fn webhooks(attempts: &[Attempt], jobs: &[SimJob], out: &mut impl Write) -> io::
     writeln!(out)
 }
 
-/// Prints how many jobs ran on another runner than the one registered in their turn: GitHub gives a
-/// job to whoever listens.
-fn shuffled(jobs: &[SimJob], out: &mut impl Write) -> io::Result<()> {
-    let mut by_labels: BTreeMap<Vec<&str>, Vec<u64>> = BTreeMap::new();
-    for job in jobs {
-        let Some((runner, _)) = &job.runner else { continue };
-        by_labels.entry(job.wish.labels.iter().collect()).or_default().push(*runner);
-    }
-    let out_of_turn = |runners: &Vec<u64>| {
-        let mut in_turn = runners.clone();
-        in_turn.sort_unstable();
-        runners.iter().zip(in_turn).filter(|(ran, due)| **ran != *due).count()
-    };
-    let others: usize = by_labels.values().map(out_of_turn).sum();
-    writeln!(
+/// Prints which jobs ran on another runner than the one they were offered to, and what became of that
+/// one: GitHub gives a job to whoever listens.
+fn displaced(
+    offers: &BTreeMap<u64, InstanceId>,
+    deaths: &[ExitRecord],
+    jobs: &[SimJob],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let elsewhere: Vec<(&SimJob, &InstanceId, &str)> = jobs
+        .iter()
+        .filter_map(|job| {
+            let (offered, (_, ran)) = (offers.get(&job.id)?, job.runner.as_ref()?);
+            (!RunnerName::new(ran.as_str()).is_of(offered.as_str())).then_some((
+                job,
+                offered,
+                ran.as_str(),
+            ))
+        })
+        .collect();
+    write!(
         out,
-        "shuffled by GitHub: {others} of {} jobs ran on another runner than the one registered in their turn \
-         (these runners are bound early, so nobody had been promised to them)",
+        "displaced by GitHub: {} of {} jobs ran on another runner than the one they were offered to",
+        elsewhere.len(),
         jobs.len()
-    )
+    )?;
+    if let Some((job, offered, ran)) = elsewhere.first() {
+        let fate = deaths.iter().find(|death| death.instance == **offered);
+        let served = fate.and_then(|death| death.job.as_ref());
+        let served = served.and_then(|served| jobs.iter().find(|job| job.id == served.number));
+        let fate = match (served, fate) {
+            (Some(other), _) => format!("ran `{}` instead", other.wish.name),
+            (None, Some(death)) => format!("ended `{}` without a job", death.verdict.class),
+            (None, None) => "is still there".into(),
+        };
+        write!(
+            out,
+            "; `{}` was offered to {offered} and ran on {ran}, and {offered} {fate}",
+            job.wish.name
+        )?;
+    }
+    writeln!(out)
+}
+
+/// Reads to whom jobs were offered last, of those whose offer GitHub overruled.
+async fn overruled(store: &SqlStore) -> io::Result<BTreeMap<u64, InstanceId>> {
+    let (mut overruled, mut seq) = (BTreeMap::new(), 0);
+    loop {
+        let events = store.events_after(seq, PAGE).await.map_err(io::Error::other)?;
+        let Some(last) = events.last() else { return Ok(overruled) };
+        seq = last.seq;
+        for Sequenced { event, .. } in events {
+            if let (Subject::Job(job), What::Unoffered { instance, why }) =
+                (event.subject, event.what)
+                && matches!(why, OfferEnd::Displaced | OfferEnd::TakenElsewhere)
+            {
+                overruled.insert(job.number, instance);
+            }
+        }
+    }
 }
 
 fn figures(

@@ -17,12 +17,17 @@ pub struct Surroundings<'a> {
     pub store: &'a str,
     /// What else is said of the store, line by line.
     pub store_more: &'a str,
+    /// The port on which machines ask the daemon for work; none: any port, and nobody asks.
+    pub port: Option<u16>,
 }
 
 impl Surroundings<'_> {
     /// Returns the text, without pools. It ends inside `[provider.local]`, where more may be said.
     pub fn config(&self, github: &SimGitHub) -> String {
-        let Self { name, folder, store, store_more } = self;
+        let Self { name, folder, store, store_more, port } = self;
+        let listen = port.unwrap_or(0);
+        let public = port
+            .map_or(String::new(), |port| format!("public_url = \"http://127.0.0.1:{port}\"\n"));
         let folder = folder.display();
         let api_url = github.api_url();
         let host = github.url().trim_start_matches("http://");
@@ -37,8 +42,8 @@ url = "{store}"
 {store_more}
 
 [http]
-listen = "127.0.0.1:0"
-
+listen = "127.0.0.1:{listen}"
+{public}
 [forge.github]
 kind = "github"
 api_url = "{api_url}"

@@ -16,6 +16,8 @@ use super::tls;
 
 /// How large an answer may be.
 const LARGEST: usize = 16 << 20;
+/// The edition of the API whose answers we read; a later one may rename what we look for.
+const API_VERSION: &str = "2022-11-28";
 /// How often a moved repository is followed.
 const MOVES: usize = 3;
 
@@ -95,6 +97,7 @@ impl Client {
             .uri(uri)
             .header(AUTHORIZATION, bearer)
             .header(ACCEPT, "application/vnd.github+json")
+            .header("X-GitHub-Api-Version", API_VERSION)
             .header(USER_AGENT, concat!("ostler/", env!("CARGO_PKG_VERSION")));
         if let Some(etag) = call.etag {
             builder = builder.header(IF_NONE_MATCH, etag);

@@ -210,7 +210,13 @@ impl Hub {
         }
         let requests = self.tally.counts();
         let clock_ahead_seconds = self.watch.seconds_ahead();
-        Figures { requests, rates, heard: Heard::default(), clock_ahead_seconds }
+        Figures {
+            requests,
+            rates,
+            clock_ahead_seconds,
+            heard: Heard::default(),
+            ending: Vec::new(),
+        }
     }
 }
 

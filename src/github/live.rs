@@ -209,16 +209,10 @@ impl GitHub {
         let list = List { scope, lane: Lane::Check, route, field: "runner_groups", etags: None };
         let groups = self.hub.list::<wire::Group>(list).await.unwrap_or_default();
         let group = groups.iter().find(|group| group.name.eq_ignore_ascii_case(name));
-        match group.map(|group| group.visibility.as_str()) {
-            Some("selected") => Finding::new(
-                "group",
-                Grade::Doubt,
-                format!(
-                    "`{name}` is open to selected repositories only; jobs of others wait for ever"
-                ),
-            ),
-            Some(_) | None => Finding::new("group", Grade::Ok, format!("`{name}` is there")),
-        }
+        group.map_or_else(
+            || Finding::new("group", Grade::Ok, format!("`{name}` is there")),
+            of_group,
+        )
     }
 
     async fn try_hook(&self, scope: &Scope, url: &str) -> Finding {
@@ -286,6 +280,28 @@ fn of_reach(says: &str, reach: Reach) -> Finding {
             Finding::new("repositories", Grade::Doubt, says)
         }
     }
+}
+
+/// Judges who is let into a group.
+fn of_group(group: &wire::Group) -> Finding {
+    let name = &group.name;
+    let mut limits = Vec::new();
+    if group.visibility == "selected" {
+        limits.push("to selected repositories only; jobs of others wait for ever");
+    }
+    if group.restricted_to_workflows {
+        limits.push("to selected workflows only; jobs of others wait for ever");
+    }
+    if !limits.is_empty() {
+        let says = format!("`{name}` is open {}", limits.join(", and "));
+        return Finding::new("group", Grade::Doubt, says);
+    }
+    // GitHub's own default, and a good one: worth a word, no doubt.
+    let public = match group.allows_public_repositories {
+        Some(false) => "; public repositories are not let in",
+        Some(true) | None => "",
+    };
+    Finding::new("group", Grade::Ok, format!("`{name}` is there{public}"))
 }
 
 fn runners_right(scope: &Scope) -> &'static str {

@@ -26,6 +26,7 @@ mod answer;
 mod apps;
 mod client;
 mod deliveries;
+mod doubts;
 mod etags;
 mod exchange;
 mod failure;
@@ -55,7 +56,8 @@ mod work;
 
 use std::sync::Arc;
 
-use ostler_actors::model::{ForgeId, JobNotice, Place};
+use jiff::Timestamp;
+use ostler_actors::model::{ForgeId, JobNotice, Place, RunnerName};
 use ostler_actors::ports::{Chance, Clock};
 
 pub use deliveries::{Hook, SweepReport};
@@ -69,12 +71,14 @@ pub use tally::{Figures, RateFigure};
 pub(crate) use tls::trust;
 pub use versions::EndingVersion;
 
+use doubts::Doubts;
 use etags::Etags;
 use groups::Groups;
 use hearing::Hearing;
 use hub::Hub;
 use looks::Looks;
 use places::Places;
+use versions::Ending;
 use webhook::JobNews;
 
 /// Is GitHub to the core. Cheap to clone; clones share tokens, budgets and memory.
@@ -86,6 +90,8 @@ pub struct GitHub {
     places: Arc<Places>,
     etags: Arc<Etags>,
     looks: Arc<Looks>,
+    doubts: Arc<Doubts>,
+    ending: Arc<Ending>,
     hearing: Arc<Hearing>,
 }
 
@@ -107,6 +113,8 @@ impl GitHub {
             places: Arc::default(),
             etags: Arc::default(),
             looks: Arc::default(),
+            doubts: Arc::default(),
+            ending: Arc::default(),
             hearing,
         })
     }
@@ -126,9 +134,15 @@ impl GitHub {
         notice
     }
 
-    /// Returns what was asked so far, what is left of the budgets, how well we hear, and how
-    /// wrong our clock is.
+    /// Returns what was asked so far, what is left of the budgets, how well we hear, how wrong our
+    /// clock is, and which versions of the runner end soon.
     pub fn figures(&self) -> Figures {
-        Figures { heard: self.hearing.figures(), ..self.hub.figures() }
+        let (heard, ending) = (self.hearing.figures(), self.ending.all());
+        Figures { heard, ending, ..self.hub.figures() }
+    }
+
+    /// Returns since when, and why, GitHub could not say whether a runner works.
+    pub fn doubt_about(&self, runner: &RunnerName) -> Option<(Timestamp, String)> {
+        self.doubts.about(runner)
     }
 }

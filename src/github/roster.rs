@@ -59,6 +59,7 @@ impl Roster for GitHub {
 
     async fn work_of(&self, scope: &Scope, who: &RunnerRef) -> Sighting<JobId> {
         let seen = sighting(self.find_work(scope, who).await);
+        self.doubts.note(&who.name, &seen, self.hub.watch.here());
         if let Sighting::Unknown(why) = &seen {
             info!(runner.name = %who.name, "whether a job runs there is not known, so the machine is kept: {why}");
         }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::hearing::Heard;
+use super::versions::EndingVersion;
 
 /// Holds the figures of one GitHub.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,6 +18,8 @@ pub struct Figures {
     pub heard: Heard,
     /// By how many seconds our clock is ahead of GitHub's.
     pub clock_ahead_seconds: i64,
+    /// Versions of the runner in use that GitHub will soon send no more jobs.
+    pub ending: Vec<EndingVersion>,
 }
 
 /// Holds the budget of one identity.

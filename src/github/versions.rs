@@ -4,8 +4,8 @@
 //! versions we run is told by the registrations themselves and by the tags of the images; other
 //! runners of the scope are looked at too, and warning of them harms nobody.
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use ostler_actors::model::Scope;
@@ -28,18 +28,49 @@ const AHEAD: i64 = 14;
 pub struct EndingVersion {
     /// Which.
     pub version: String,
-    /// How many whole days are left; none are when it has ended.
-    pub days_left: i64,
+    /// When it is sent no more jobs, or no longer registers, whichever is earlier.
+    pub ends_at: Timestamp,
 }
 
-impl fmt::Display for EndingVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (version, days) = (&self.version, self.days_left);
+impl EndingVersion {
+    /// Returns how many whole days are left; fewer than none when it has ended.
+    pub fn days_left(&self, now: Timestamp) -> i64 {
+        self.ends_at.duration_since(now).as_hours().div_euclid(24)
+    }
+
+    /// Says it to a person.
+    pub fn sentence(&self, now: Timestamp) -> String {
+        let version = &self.version;
         let cure = "replace the image or `runner_dir` by a newer release of actions/runner";
-        match days {
-            ..=0 => write!(f, "runner {version} is no longer sent jobs by GitHub; {cure}"),
-            1.. => write!(f, "runner {version} is sent jobs for {days} more days; {cure}"),
+        match (self.ends_at <= now, self.days_left(now)) {
+            (true, _) => format!("runner {version} is no longer sent jobs by GitHub; {cure}"),
+            (false, ..=0) => {
+                format!("runner {version} is sent no more jobs within a day; {cure}")
+            }
+            (false, 1) => format!("runner {version} is sent jobs for one more day; {cure}"),
+            (false, days) => {
+                format!("runner {version} is sent jobs for {days} more days; {cure}")
+            }
         }
+    }
+}
+
+/// Remembers what ends soon, by scope, as it was last told.
+#[derive(Default)]
+pub(super) struct Ending(Mutex<BTreeMap<Scope, Vec<EndingVersion>>>);
+
+impl Ending {
+    fn note(&self, scope: &Scope, ending: Vec<EndingVersion>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(scope.clone(), ending);
+    }
+
+    /// Returns each version once, the one that ends first before the others.
+    pub(super) fn all(&self) -> Vec<EndingVersion> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = known.values().flatten().cloned().collect();
+        all.sort_by(|a, b| (a.ends_at, &a.version).cmp(&(b.ends_at, &b.version)));
+        all.dedup();
+        all
     }
 }
 
@@ -52,8 +83,8 @@ struct Deprecation {
 }
 
 impl GitHub {
-    /// Returns the versions in use that end within two weeks. What cannot be learnt is left out:
-    /// old servers do not tell.
+    /// Returns the versions in use that end within two weeks, and remembers them for
+    /// [`figures`](Self::figures). What cannot be learnt is left out: old servers do not tell.
     pub async fn ending_versions(
         &self,
         scope: &Scope,
@@ -74,6 +105,7 @@ impl GitHub {
                 Err(failure) => debug!(scope = %scope, "runner {version}: {}", failure.why()),
             }
         }
+        self.ending.note(scope, ending.clone());
         ending
     }
 
@@ -109,9 +141,8 @@ fn version_of(image: &str) -> Option<&str> {
 /// Decides whether the end of a version is near: of registering or of running, the earlier.
 fn judge(version: String, told: &Deprecation, now: Timestamp) -> Option<EndingVersion> {
     let ends = [told.registration_deprecates_at, told.runtime_deprecates_at];
-    let ends = ends.into_iter().flatten().min()?;
-    let days_left = ends.duration_since(now).as_hours().div_euclid(24);
-    (days_left <= AHEAD).then_some(EndingVersion { version, days_left })
+    let ending = EndingVersion { version, ends_at: ends.into_iter().flatten().min()? };
+    (ending.days_left(now) <= AHEAD).then_some(ending)
 }
 
 #[cfg(test)]
@@ -131,13 +162,42 @@ mod tests {
 
     #[test]
     fn a_version_is_warned_of_two_weeks_ahead_and_for_ever_after() {
-        let days = |it: &Deprecation| judge("2".into(), it, at(0)).map(|it| it.days_left);
+        let days = |it: &Deprecation| judge("2".into(), it, at(0)).map(|it| it.days_left(at(0)));
         assert_eq!(days(&told(None, None)), None, "GitHub does not say");
         assert_eq!(days(&told(None, Some(15 * 24))), None);
         assert_eq!(days(&told(None, Some(15 * 24 - 1))), Some(14));
         assert_eq!(days(&told(None, Some(23))), Some(0));
         assert_eq!(days(&told(None, Some(-1))), Some(-1));
         assert_eq!(days(&told(Some(48), Some(900))), Some(2), "the earlier end counts");
+    }
+
+    #[test]
+    fn it_is_said_what_happens_when_and_what_to_do() {
+        let said =
+            |hours| EndingVersion { version: "2.300.0".into(), ends_at: at(hours) }.sentence(at(0));
+        for (hours, words) in [
+            (14 * 24, "for 14 more days"),
+            (25, "for one more day"),
+            (3, "no more jobs within a day"),
+            (0, "is no longer sent jobs"),
+            (-99, "is no longer sent jobs"),
+        ] {
+            assert!(said(hours).contains(words), "{}", said(hours));
+            assert!(said(hours).contains("replace the image"), "{}", said(hours));
+        }
+    }
+
+    #[test]
+    fn what_several_scopes_share_is_told_once_and_the_next_telling_replaces_the_last() {
+        let (known, acme, other) =
+            (Ending::default(), "acme".parse().unwrap(), "b/c".parse().unwrap());
+        let of =
+            |version: &str, hours| EndingVersion { version: version.into(), ends_at: at(hours) };
+        known.note(&acme, vec![of("2.1.0", 9), of("2.0.0", 5)]);
+        known.note(&other, vec![of("2.0.0", 5)]);
+        assert_eq!(known.all(), [of("2.0.0", 5), of("2.1.0", 9)]);
+        known.note(&acme, vec![]);
+        assert_eq!(known.all(), [of("2.0.0", 5)]);
     }
 
     #[test]

@@ -23,6 +23,11 @@ impl Watch {
         Self { clock, ahead: AtomicI64::new(0) }
     }
 
+    /// Returns our date.
+    pub(super) fn here(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Returns GitHub's date, as well as we know it.
     pub(super) fn there(&self) -> Timestamp {
         shifted(self.clock.now(), -self.seconds_ahead())

@@ -75,6 +75,10 @@ pub(super) struct Group {
     pub(super) name: String,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) visibility: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) restricted_to_workflows: bool,
+    #[serde(default)]
+    pub(super) allows_public_repositories: Option<bool>,
 }
 
 #[derive(Deserialize)]

@@ -41,16 +41,18 @@ impl Doors {
             pool.stuck = view.stuck;
             pool.oldest_seconds = view.oldest.map_or(0.0, |at| elapsed(at, now).as_secs_f64());
         }
-        for job in self.registry.jobs() {
-            let name = job.pool.as_ref().map_or("none", |pool| pool.as_str());
-            let pool = pools.entry(name.to_owned()).or_default();
-            *pool.jobs.entry(job.state()).or_default() += 1;
+        for ((pool, state), count) in
+            self.registry.count_jobs(|job| (job.pool.clone(), job.state()))
+        {
+            let name = pool.as_ref().map_or("none", |pool| pool.as_str());
+            *pools.entry(name.to_owned()).or_default().jobs.entry(state).or_default() += count;
         }
         let forges = self.forges.load();
         let figures = forges.iter().map(|(id, github)| (id.to_string(), github.figures()));
         Board {
             pools,
             forges: figures.collect(),
+            now,
             asks: self.registry.asks(),
             leaks: self.leaks(),
             violations: self.registry.violations(),

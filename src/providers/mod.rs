@@ -3,6 +3,7 @@
 //! A provider decides nothing about a machine's life. It makes what is ordered, shows what is
 //! there, and deletes what the owner of an instance tells it to.
 
+pub mod asking;
 pub mod external;
 pub mod identity;
 mod jit;

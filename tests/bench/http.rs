@@ -184,13 +184,18 @@ async fn stream(store: &SqlStore, address: SocketAddr) {
     let tenure = store.take_lease(Duration::from_mins(5)).await.expect("a lease");
     let before = store.last_event().await.expect("a place");
     let last = before + i64::from(EVENTS);
-    let mut readers = Vec::new();
+    let (mut readers, mut greetings) = (Vec::new(), Vec::new());
     for _ in 1..READERS {
         let mut reader = tokio::net::TcpStream::connect(address).await.expect("it listens");
         reader.write_all(request.as_bytes()).await.expect("a request");
-        readers.push(tokio::spawn(follow(reader, format!("id: {last}\n"))));
+        let (greeted, is_there) = tokio::sync::oneshot::channel();
+        greetings.push(is_there);
+        readers.push(tokio::spawn(follow(reader, format!("id: {last}\n"), greeted)));
     }
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    stalled.readable().await.expect("its greeting waits there");
+    for greeting in greetings {
+        greeting.await.expect("a follower is there");
+    }
     let mut row = instance("followed");
     for place in 0..EVENTS {
         let mut save = saved(&row, tenure.epoch());
@@ -216,8 +221,14 @@ async fn stream(store: &SqlStore, address: SocketAddr) {
     drop(stalled);
 }
 
-/// Reads until a line; returns how many events were heard, and how often lag was told.
-async fn follow(mut stream: tokio::net::TcpStream, until: String) -> (usize, usize) {
+/// Reads until a line, and tells when it was greeted; returns how many events were heard, and how
+/// often lag was told.
+async fn follow(
+    mut stream: tokio::net::TcpStream,
+    until: String,
+    greeted: tokio::sync::oneshot::Sender<()>,
+) -> (usize, usize) {
+    let mut greeted = Some(greeted);
     let (mut buffer, mut text) = (vec![0; 64 << 10], String::new());
     let (mut events, mut lagged, mut over) = (0, 0, false);
     while !over {
@@ -227,6 +238,11 @@ async fn follow(mut stream: tokio::net::TcpStream, until: String) -> (usize, usi
         text.push_str(&String::from_utf8_lossy(&buffer[..size]));
         while let Some(end) = text.find('\n') {
             let line: String = text.drain(..=end).collect();
+            if line == "event: fleet\n"
+                && let Some(greeted) = greeted.take()
+            {
+                greeted.send(()).expect("somebody waits");
+            }
             events += usize::from(line.starts_with("id: "));
             lagged += usize::from(line == "event: lagged\n");
             over |= line == until;

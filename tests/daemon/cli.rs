@@ -10,6 +10,8 @@ use serde_json::Value;
 
 use crate::support::daemon::{Daemon, Stage, pool, until};
 
+mod deeds;
+mod tls;
 mod top;
 
 /// How long the fleet may take to do what is waited for.
@@ -87,12 +89,9 @@ async fn the_reading_commands_show_a_fleet_at_work() {
     let dead = json(&mut daemon, &["deaths", "--verdict", "aborted"]);
     let dead = dead["items"][0]["instance"].as_str().expect("one died").to_owned();
     let life = said(&mut daemon, &["timeline", &dead]);
-    for text in [
-        "pending_create → creating",
-        "How it ended",
-        "aborted, fault of the",
-        "No space left on device",
-    ] {
+    for text in
+        ["pending_create → creating", "How it ended", "aborted, fault: ", "No space left on device"]
+    {
         assert!(life.contains(text), "no `{text}` in\n{life}");
     }
     let deaths = said(&mut daemon, &["deaths"]);
@@ -134,6 +133,8 @@ async fn an_operator_drains_resumes_and_deletes() {
     assert_eq!(said(&mut daemon, &["pool", "resume", "linux"]), "linux makes runners again\n");
     let life = json(&mut daemon, &["timeline", &name]);
     assert_eq!(life["instance"]["wish"]["why"], "the test asks", "{life}");
+    let told = said(&mut daemon, &["timeline", &name]);
+    assert!(told.contains("asked to go (Delete, operator) by local: the test asks"), "{told}");
     stage.leave();
 }
 

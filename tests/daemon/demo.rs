@@ -108,7 +108,13 @@ fn demo_accounts_for_every_job_and_leaves_nothing() {
     }
     assert!(said.contains("8 jobs: 3 failure, 5 success\n"), "{said}");
     assert!(said.contains(" 1 lost; `build 1` was found by polling\n"), "{said}");
-    assert!(said.contains("\nshuffled by GitHub: "), "{said}");
+    let displaced = said.lines().find(|line| line.starts_with("displaced by GitHub: "));
+    let displaced = displaced.unwrap_or_else(|| panic!("{said}"));
+    assert!(!displaced.contains(": 0 of "), "{said}");
+    assert!(
+        displaced.contains("` was offered to ") && displaced.contains(" and ran on "),
+        "{said}"
+    );
     assert!(said.contains("1 × aborted "), "the sad ends come with advice:\n{said}");
     assert!(
         said.ends_with(

@@ -36,6 +36,12 @@ const CONTRACT: &[&str] = &[
     "ostler_forge_rate_remaining",
     "ostler_store_commit_seconds_bucket",
     "ostler_store_batch_size_bucket",
+    "ostler_webhooks_missed_total",
+    "ostler_webhooks_logged_total",
+    "ostler_jobs_found_by_asking_total",
+    "ostler_webhook_lateness_seconds_bucket",
+    "ostler_forge_clock_ahead_seconds",
+    "ostler_runner_version_days_left",
     "ostler_leaks",
     "ostler_invariant_violations_total",
     "ostler_config_reloads_total",
@@ -93,6 +99,7 @@ async fn every_name_people_rely_on_is_in_a_real_scrape_and_counts() {
     }
     for (series, least) in [
         ("ostler_webhooks_total{forge=\"github\",outcome=\"accepted\"}", 4.0),
+        ("ostler_webhook_lateness_seconds_count{forge=\"github\"}", 4.0),
         ("ostler_create_seconds_count{pool=\"linux\"}", 2.0),
         ("ostler_boot_seconds_count{pool=\"linux\"}", 2.0),
         ("ostler_ready_seconds_count{pool=\"linux\"}", 2.0),

@@ -9,6 +9,7 @@ mod external;
 mod failover;
 mod forge;
 mod import;
+mod late;
 mod metrics;
 mod notify;
 mod openapi;

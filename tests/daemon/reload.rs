@@ -71,6 +71,55 @@ async fn other_forges_or_providers_restart_the_fleet_and_touch_no_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_key_of_the_app_is_taken_up_from_its_file_and_no_job_is_lost() {
+    let mut stage = Stage::on_sqlite(&pool(0, 2));
+    let (client_id, key) = stage.github.app();
+    stage.write("app.pem", &key);
+    let app =
+        format!("app = {{ client_id = \"{client_id}\", private_key = {{ file = \"app.pem\" }} }}");
+    let base = stage.base().replace("token = { file = \"token\" }", &app);
+    assert!(base.contains("app.pem"), "{base}");
+    stage.write_config(&format!("{base}\n{}", pool(0, 2)));
+    let mut daemon = stage.lead().await;
+    stage.queue(Deed::Succeed, 100);
+    stage.until_all_jobs_are_over(&mut daemon).await;
+
+    let key = stage.github.change_app_key().expect("a key");
+    let job = stage.queue(Deed::Succeed, 100);
+    until("GitHub refuses the old key", EDIT, async || {
+        stage.github.calls().iter().any(|call| call.status == 401)
+    })
+    .await;
+    assert_eq!(stage.job(job).starts, 0);
+    stage.write("app.pem", &key);
+    stage.until_all_jobs_are_over(&mut daemon).await;
+    stage.check_jobs();
+    stage.check_logs(&["PRIVATE KEY"]);
+    stage.leave();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn versions_of_the_runner_that_end_soon_are_shown_and_counted() {
+    let mut stage = Stage::on_sqlite(&pool(1, 1));
+    let ends = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(75);
+    stage.github.lie(|lies| lies.version_ends = Some(ends));
+    // Which versions are in use is asked at the start, and now and then.
+    let first = stage.lead().await;
+    until("a runner is registered", EDIT, async || !stage.github.runners().is_empty()).await;
+    first.kill();
+    let mut daemon = stage.lead().await;
+    let client = crate::support::http::Client::new(daemon.address().expect("it listens"));
+    let ending = || client.get("/api/v1/fleet").json()["forges"][0]["ending_versions"].clone();
+    until("the end is near", EDIT, async || ending()[0]["version"] == "2.336.0").await;
+    let said = ending()[0]["sentence"].to_string();
+    assert!(said.contains("runner 2.336.0 is sent jobs for 3 more days"), "{said}");
+    let scrape = client.get("/metrics").body;
+    assert!(scrape.contains("ostler_runner_version_days_left{forge=\"github\"} 3\n"), "{scrape}");
+    assert!(daemon.log().contains("for 3 more days"), "{}", daemon.log());
+    stage.leave();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_that_cannot_be_opened_is_refused_and_the_old_ones_stay() {
     let mut stage = Stage::on_sqlite(&pool(1, 4));
     let mut daemon = stage.lead().await;

@@ -49,6 +49,8 @@ pub(crate) struct Stage {
     left: bool,
     /// How long jobs and machines may take.
     pub(crate) patience: Duration,
+    /// The port of every daemon, where machines ask it for work; none: any.
+    port: Option<u16>,
     /// What the daemons find in their environment.
     pub(crate) environment: Vec<(String, String)>,
 }
@@ -57,6 +59,15 @@ impl Stage {
     /// Builds a stage on an SQLite file of its own.
     pub(crate) fn on_sqlite(pools: &str) -> Self {
         Self::with_lease(None, pools, lease_for(pools))
+    }
+
+    /// Builds a stage on an SQLite file, whose daemons all listen where warm machines ask for work.
+    pub(crate) fn with_port(pools: &str) -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut stage = Self::on_sqlite("");
+        stage.port = Some(free.local_addr().expect("a port").port());
+        stage.configure(pools);
+        stage
     }
 
     /// Builds a stage with a GitHub that limits calls and says so.
@@ -98,6 +109,7 @@ impl Stage {
             starts: AtomicU32::new(0),
             left: false,
             patience: PATIENCE,
+            port: None,
             environment: Vec::new(),
         };
         stage.write("token", &stage.github.token());
@@ -126,6 +138,7 @@ impl Stage {
             folder: self.folder.path(),
             store: &self.store,
             store_more: "lease = \"3s\"\nseal_key = { file = \"seal.key\" }",
+            port: self.port,
         };
         let hurry = r#"
 [reaper]

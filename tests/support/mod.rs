@@ -1,6 +1,7 @@
 //! Real servers for tests, started and removed by the test that needs them.
 
 pub(crate) mod browser;
+pub(crate) mod certificates;
 pub(crate) mod cluster;
 pub(crate) mod cut;
 pub(crate) mod daemon;

@@ -69,6 +69,11 @@ async fn not_being_able_to_look_everywhere_is_not_absence_of_work() {
     sim.queue(&web(), wish(&["linux"]));
     sim.lie(|lies| lies.errors = 1);
     assert!(matches!(github.work_of(&acme(), &runner("m1")).await, Sighting::Unknown(_)));
+    let m1 = runner("m1").name;
+    let (_, why) = github.doubt_about(&m1).expect("what is not known is kept for who asks why");
+    assert!(why.contains("500") || why.contains("502"), "{why}");
+    assert_eq!(github.work_of(&acme(), &runner("m1")).await, Sighting::Absent);
+    assert_eq!(github.doubt_about(&m1), None, "an answer ends the doubt");
     let token = adapter(settings(&sim, token_of(&sim)));
     let enterprise = Scope::Enterprise("initech".into());
     token.mint(order(&enterprise, "m1")).await.unwrap();

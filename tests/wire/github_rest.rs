@@ -211,8 +211,10 @@ async fn a_runner_group_is_found_by_name_once() {
 async fn every_call_says_who_we_are() {
     let (sim, github) = pair();
     mint(&github, "m1").await;
-    let agents: BTreeSet<String> = sim.calls().into_iter().map(|call| call.agent).collect();
-    assert_eq!(agents, BTreeSet::from([format!("ostler/{}", env!("CARGO_PKG_VERSION"))]));
+    let said = |call: ostler::demo::github::SeenCall| (call.agent, call.edition);
+    let said: BTreeSet<_> = sim.calls().into_iter().map(said).collect();
+    let agent = format!("ostler/{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(said, BTreeSet::from([(agent, "2022-11-28".to_owned())]));
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! Certificates: a private CA is trusted when told, and only then.
 
 use std::path::Path;
-use std::process::Command;
 
 use ostler::demo::github::{Options, SimGitHub};
 use ostler_actors::ports::{Forge as _, MintError};
@@ -9,22 +8,13 @@ use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::support::certificates::certificates;
+
 use super::github_support::{acme, adapter, mint, order, settings, start, token_of};
 
-/// Makes a CA and a certificate for this machine, if `openssl` is here.
-fn certificates(folder: &Path) -> Option<(Vec<u8>, ServerConfig)> {
-    let run = |line: &str| {
-        let made = Command::new("openssl").args(line.split(' ')).current_dir(folder).output();
-        made.is_ok_and(|made| made.status.success())
-    };
-    std::fs::write(folder.join("names"), "subjectAltName=IP:127.0.0.1").unwrap();
-    let made = run(
-        "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca",
-    ) && run("req -newkey rsa:2048 -nodes -keyout it.key -out it.csr -subj /CN=it")
-        && run(
-            "x509 -req -in it.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out it.pem",
-        );
-    if !made {
+/// Makes a CA and a certificate for this machine, if that can be done here.
+fn of_this_machine(folder: &Path) -> Option<(Vec<u8>, ServerConfig)> {
+    if !certificates(folder) {
         return None;
     }
     let certificate = CertificateDer::from_pem_file(folder.join("it.pem")).unwrap();
@@ -41,10 +31,7 @@ fn certificates(folder: &Path) -> Option<(Vec<u8>, ServerConfig)> {
 
 fn secure() -> Option<(Vec<u8>, SimGitHub)> {
     let folder = tempfile::tempdir().unwrap();
-    let Some((ca, config)) = certificates(folder.path()) else {
-        eprintln!("skipped: `openssl` is not here to make certificates");
-        return None;
-    };
+    let (ca, config) = of_this_machine(folder.path())?;
     Some((ca, start(Options { tls: Some(config), ..Options::default() })))
 }
 

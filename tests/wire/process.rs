@@ -2,6 +2,7 @@
 
 mod deaths;
 mod deletion;
+mod late;
 mod restarts;
 mod secrets;
 mod yard;

@@ -44,6 +44,12 @@ pub(in crate::cli) enum AskError {
          Another place is given with --server."
     )]
     Away { server: String, why: String },
+    /// Somebody answers there who cannot prove to be the daemon.
+    #[error(
+        "{server} shows a certificate that is not trusted here: {why}\n  Give the certificate of its \
+         authority (PEM) with --ca FILE, and the name in the certificate with --server."
+    )]
+    Untrusted { server: String, why: String },
     /// The answer takes too long.
     #[error("{server} did not answer in {} s; look at its log, and at GET /readyz", PATIENCE.as_secs())]
     Slow { server: String },
@@ -70,6 +76,7 @@ impl AskError {
             Self::Address { .. } | Self::Ca { .. } | Self::Token => ExitCode::from(2),
             Self::NotFound(_) => ExitCode::from(3),
             Self::Away { .. }
+            | Self::Untrusted { .. }
             | Self::Slow { .. }
             | Self::Unauthorized { .. }
             | Self::Refused { .. }
@@ -214,10 +221,13 @@ impl Client {
     }
 
     async fn send(&self, request: Request<String>) -> Result<Response<Incoming>, AskError> {
-        self.http
-            .request(request)
-            .await
-            .map_err(|error| AskError::Away { server: self.server(), why: root_of(&error) })
+        self.http.request(request).await.map_err(|error| {
+            let (server, why) = (self.server(), root_of(&error));
+            if why.contains("peer certificate") {
+                return AskError::Untrusted { server, why };
+            }
+            AskError::Away { server, why }
+        })
     }
 
     async fn whole(&self, answer: Response<Incoming>) -> Result<Vec<u8>, AskError> {

@@ -50,15 +50,15 @@ fn binding(pool: &Pool, section: &Section<'_>, provider: &ProviderSettings, know
     let (name, kind) = (&pool.name, provider.kind());
     let late = pool.binding == Binding::Late;
     let reached = known.http.public_url.is_some();
-    let pods = matches!(provider, ProviderSettings::Kubernetes(_));
-    if late && !pods {
+    let external = matches!(provider, ProviderSettings::External(_));
+    if late && external {
         section.note(
             section
                 .error(
                     "binding",
                     format!(
                         "pool `{name}` binds late, which provider `{}` ({kind}) cannot: only pods \
-                can prove who they are before they are registered",
+                and local processes can prove who they are before they are registered",
                         pool.provider
                     ),
                 )
@@ -72,7 +72,7 @@ fn binding(pool: &Pool, section: &Section<'_>, provider: &ProviderSettings, know
                 .error(
                     "binding",
                     format!(
-                        "pool `{name}` binds late{why}: its pods ask this daemon for work, and \
+                        "pool `{name}` binds late{why}: its machines ask this daemon for work, and \
                     `http.public_url` does not say where it is"
                     ),
                 )
@@ -83,7 +83,7 @@ fn binding(pool: &Pool, section: &Section<'_>, provider: &ProviderSettings, know
                 ),
         );
     }
-    if matches!(provider, ProviderSettings::External(_)) && !reached {
+    if external && !reached {
         section.note(
             section
                 .error(

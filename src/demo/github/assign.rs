@@ -5,6 +5,7 @@ use std::time::Duration;
 use ostler_actors::model::Place;
 use tokio::time::Instant;
 
+use super::lies::Lies;
 use super::state::{JobWish, SimJob, SimRunner, SimStage, State};
 
 /// How long a runner that fell silent is still called online.
@@ -14,6 +15,11 @@ impl SimRunner {
     /// Returns whether it is connected.
     pub fn is_online(&self) -> bool {
         self.listening > 0 || self.seen.is_some_and(|at| at.elapsed() < ONLINE_FOR)
+    }
+
+    /// Returns whether it may get a job.
+    fn fits(&self, job: &SimJob) -> bool {
+        self.scope.covers(&job.place) && self.labels.serve(&job.wish.labels)
     }
 }
 
@@ -68,24 +74,33 @@ impl State {
     pub(super) fn assign(&mut self) {
         let idle = self.runners.values().filter(|it| it.job.is_none() && it.listening > 0);
         let mut idle: Vec<u64> = idle.map(|it| it.id).collect();
-        for id in self.queued.clone() {
+        let mut turns: Vec<u64> = self.queued.iter().copied().collect();
+        if self.lies.out_of_turn > 0 {
+            turns.reverse();
+        }
+        for id in turns {
             if idle.is_empty() {
                 return;
             }
             let Some(job) = self.jobs.get(&id) else { continue };
-            let fits = |runner: &u64| {
-                self.runners.get(runner).is_some_and(|it| {
-                    it.scope.covers(&job.place) && it.labels.serve(&job.wish.labels)
-                })
-            };
+            let fits = |runner: &u64| self.runners.get(runner).is_some_and(|it| it.fits(job));
             // Not always the oldest: a runner made for one job routinely gets another.
             let turn = usize::try_from(id).unwrap_or_default() % idle.len();
             idle.rotate_left(turn);
             if let Some(at) = idle.iter().position(fits) {
                 let runner = idle.swap_remove(at);
+                if self.passes_over(runner, id) {
+                    Lies::tell(&mut self.lies.out_of_turn);
+                }
                 self.start(id, runner);
             }
         }
+    }
+
+    /// Returns whether an older job waits that the runner could have had.
+    fn passes_over(&self, runner: u64, id: u64) -> bool {
+        let older = self.queued.range(..id).filter_map(|older| self.jobs.get(older));
+        self.runners.get(&runner).is_some_and(|it| older.into_iter().any(|job| it.fits(job)))
     }
 
     fn start(&mut self, id: u64, runner: u64) {

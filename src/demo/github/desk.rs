@@ -18,6 +18,7 @@ pub(super) struct Ask {
     pub(super) bearer: String,
     pub(super) etag: Option<String>,
     pub(super) agent: String,
+    pub(super) edition: String,
     pub(super) body: Value,
 }
 

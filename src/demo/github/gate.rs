@@ -52,6 +52,7 @@ pub(super) fn admit(state: &mut State, ask: &Ask) -> Reply {
         path: ask.path.clone(),
         query: ask.query.clone(),
         agent: ask.agent.clone(),
+        edition: ask.edition.clone(),
         body: ask.body.clone(),
         status: reply.status,
         answer: reply.body.clone(),

@@ -64,9 +64,8 @@ pub struct SimGitHub {
 impl SimGitHub {
     /// Starts one. Works inside and outside of any runtime.
     pub fn start(options: Options) -> io::Result<Self> {
-        let unspecified = |_| io::Error::other("no key could be made");
-        let key = KeyPair::generate(KeySize::Rsa2048).map_err(unspecified)?;
-        let mut state = State::new(&options, key.public_key().as_ref().to_vec());
+        let (key, private_key) = app_key()?;
+        let mut state = State::new(&options, key);
         for owner in &options.installed_on {
             let id = state.number();
             state.installations.insert(id, owner.clone());
@@ -77,14 +76,7 @@ impl SimGitHub {
         let (port, server, thread) = server::run(Arc::clone(&shared), place)?;
         let url = format!("{scheme}://127.0.0.1:{port}");
         shared.state().url.clone_from(&url);
-        Ok(Self {
-            shared,
-            server,
-            thread: Some(thread),
-            url,
-            prefix: options.prefix,
-            private_key: pem(key.as_der().map_err(unspecified)?.as_ref()),
-        })
+        Ok(Self { shared, server, thread: Some(thread), url, prefix: options.prefix, private_key })
     }
 
     /// Returns the address of the server, where runners connect.
@@ -114,9 +106,20 @@ impl SimGitHub {
         self.shared.change(|state| state.guests.insert(token.to_owned(), String::new()));
     }
 
-    /// Returns the client id and the private key of the App.
+    /// Returns the client id of the App, and the private key it began with.
     pub fn app(&self) -> (String, String) {
         (self.shared.state().client_id.clone(), self.private_key.clone())
+    }
+
+    /// Gives the App another key and forgets the one before; its tokens are worth nothing either.
+    /// Returns the new private key.
+    pub fn change_app_key(&self) -> io::Result<String> {
+        let (key, private) = app_key()?;
+        self.shared.change(|state| {
+            state.app_public_key = key;
+            state.tokens.clear();
+        });
+        Ok(private)
     }
 
     /// Makes it lie.
@@ -290,6 +293,14 @@ impl State {
             calls: Vec::new(),
         }
     }
+}
+
+/// Makes a key for an App: the public half, and the private one as PEM.
+fn app_key() -> io::Result<(Vec<u8>, String)> {
+    let unspecified = |_| io::Error::other("no key could be made");
+    let key = KeyPair::generate(KeySize::Rsa2048).map_err(unspecified)?;
+    let private = pem(key.as_der().map_err(unspecified)?.as_ref());
+    Ok((key.public_key().as_ref().to_vec(), private))
 }
 
 /// Writes a key as PEM.

@@ -7,6 +7,9 @@ use std::time::Duration;
 pub struct Lies {
     /// Deliveries that are logged as failed and never sent.
     pub lost_webhooks: u32,
+    /// Jobs that are given out before older ones the same runner could have had: no lie, GitHub does
+    /// that when it likes, but here it is certain.
+    pub out_of_turn: u32,
     /// Reads and removals of runners, and reads of jobs, that say 404.
     pub false_404: u32,
     /// 404s written by something else than GitHub.
@@ -39,6 +42,8 @@ pub struct Lies {
     pub pushed_at: Option<jiff::Timestamp>,
     /// The repositories the App is installed on, where it is not installed on all.
     pub selected: Option<Vec<String>>,
+    /// What every runner group is, beside what it usually is.
+    pub groups_are: Vec<(&'static str, serde_json::Value)>,
     /// How wrong the server's clock is.
     pub clock_ahead: Duration,
 }

@@ -41,7 +41,12 @@ pub(super) fn groups(state: &mut State, ask: &Ask, scope: &Scope) -> Reply {
     let own = state.groups.iter().filter(|(of, _, _)| same_scope(of, scope));
     let default = (DEFAULT, "Default".to_owned());
     let all = std::iter::once(default).chain(own.map(|(_, id, name)| (*id, name.clone())));
-    let groups: Vec<Value> = all.map(|(id, name)| shapes::group(id, &name)).collect();
+    let mut groups: Vec<Value> = all.map(|(id, name)| shapes::group(id, &name)).collect();
+    for group in &mut groups {
+        for (key, value) in &state.lies.groups_are {
+            group[*key] = value.clone();
+        }
+    }
     page(state, ask, Some("runner_groups"), groups)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{AUTHORIZATION, IF_NONE_MATCH, USER_AGENT};
+use actix_web::http::header::{AUTHORIZATION, HeaderName, IF_NONE_MATCH, USER_AGENT};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -176,6 +176,9 @@ fn ask(request: &HttpRequest, body: &[u8], prefix: &str) -> Option<Ask> {
         bearer: bearer.unwrap_or_default().to_owned(),
         etag: header(IF_NONE_MATCH).map(str::to_owned),
         agent: header(USER_AGENT).unwrap_or_default().to_owned(),
+        edition: header(HeaderName::from_static("x-github-api-version"))
+            .unwrap_or_default()
+            .to_owned(),
         body: serde_json::from_slice(body).unwrap_or_default(),
     })
 }

@@ -213,6 +213,8 @@ pub struct SeenCall {
     pub query: BTreeMap<String, String>,
     /// The caller's name for itself.
     pub agent: String,
+    /// The edition of the API it asks for.
+    pub edition: String,
     /// The body, if it was JSON.
     pub body: Value,
     /// The status of the answer.

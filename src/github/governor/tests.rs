@@ -269,6 +269,10 @@ async fn a_thousand_jobs_at_once_overdraw_nothing_and_starve_no_removal() {
     let core = storm.core.lock().unwrap();
     assert_eq!((core.overdrawn, storm.registrations.lock().unwrap().overdrawn), (0, 0));
     assert!(core.used > 8_000, "the storm was no storm: {}", core.used);
+    println!(
+        "1,000 registrations in {took:.0?}, the slowest removal in {slowest:.2?}; {} of 10,000 calls, none refused",
+        core.used
+    );
 }
 
 #[tokio::test(start_paused = true)]

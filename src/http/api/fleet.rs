@@ -6,14 +6,15 @@ use std::sync::Arc;
 use actix_web::web;
 use jiff::{SignedDuration, Timestamp};
 use ostler_actors::jobs::{BudgetLeft, HoldUps, PoolStanding};
-use ostler_actors::model::{JobState, PoolId, State};
+use ostler_actors::model::{ForgeId, Job, JobState, PoolId, State};
 use ostler_actors::registry::PoolView;
 
 use super::shapes::{
-    Budget, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts, Pool, QueueMinute, Totals,
-    all_states,
+    Budget, EndingVersion, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts, Pool,
+    QueueMinute, Totals, Webhooks, all_states,
 };
 use crate::daemon::Stage;
+use crate::github::{Figures, GitHub, RateFigure};
 use crate::http::Doors;
 use crate::http::problem::Problem;
 
@@ -79,17 +80,14 @@ impl Doors {
     }
 
     fn job_counts(&self) -> JobCounts {
-        let mut counts = JobCounts::default();
-        for job in self.registry.jobs() {
-            match job.state() {
-                JobState::Waiting => counts.waiting += 1,
-                JobState::Queued => counts.queued += 1,
-                JobState::Offered => counts.offered += 1,
-                JobState::Running => counts.running += 1,
-                JobState::Completed | JobState::Closed => {}
-            }
+        let counts = self.registry.count_jobs(Job::state);
+        let of = |state| counts.get(&state).copied().unwrap_or_default();
+        JobCounts {
+            waiting: of(JobState::Waiting),
+            queued: of(JobState::Queued),
+            offered: of(JobState::Offered),
+            running: of(JobState::Running),
         }
-        counts
     }
 
     /// Returns all pools: those of the configuration in its order, then those that left it.
@@ -129,8 +127,7 @@ impl Doors {
 
     /// Returns what may hold jobs up beside the standing of their pools.
     pub(in crate::http) fn holdups(&self, now: Timestamp) -> HoldUps {
-        let mut booting = self.registry.instances();
-        booting.retain(|row| row.state <= State::Starting);
+        let booting = self.registry.instances_where(|row| row.state <= State::Starting);
         let budget = |budget: Budget| BudgetLeft {
             who: budget.credential,
             resource: budget.resource,
@@ -144,7 +141,7 @@ impl Doors {
 
     /// Returns the forges and what they still let us ask.
     pub(in crate::http) fn forges(&self, now: Timestamp) -> Vec<Forge> {
-        let budget = |rate: crate::github::RateFigure| Budget {
+        let budget = |rate: RateFigure| Budget {
             credential: rate.identity,
             resource: rate.resource.into(),
             remaining: rate.left,
@@ -153,13 +150,26 @@ impl Doors {
                 .ok()
                 .and_then(|wait| now.checked_add(wait).ok()),
         };
-        let forges = self.forges.load();
-        let forge =
-            |(id, github): (&ostler_actors::model::ForgeId, &crate::github::GitHub)| Forge {
+        let forge = |(id, github): (&ForgeId, &GitHub)| {
+            let Figures { rates, heard, clock_ahead_seconds, ending, .. } = github.figures();
+            let ending = ending.into_iter().map(|it| EndingVersion {
+                sentence: it.sentence(now),
+                version: it.version,
+                ends_at: it.ends_at,
+            });
+            Forge {
                 name: id.to_string(),
                 kind: "github".into(),
-                budgets: github.figures().rates.into_iter().map(budget).collect(),
-            };
-        forges.iter().map(forge).collect()
+                budgets: rates.into_iter().map(budget).collect(),
+                clock_ahead_seconds,
+                webhooks: Webhooks {
+                    logged: heard.logged,
+                    missed: heard.missed,
+                    found_by_asking: heard.found_by_asking,
+                },
+                ending_versions: ending.collect(),
+            }
+        };
+        self.forges.load().iter().map(forge).collect()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use actix_web::web;
 use jiff::Timestamp;
 use ostler_actors::instance::{explain_instance, is_stuck};
-use ostler_actors::model::{self, InstanceId, PoolId, RunnerName, State, Subject};
+use ostler_actors::model::{self, InstanceId, PoolId, RunnerName, State, Subject, elapsed};
 use serde::Deserialize;
 
 use super::look;
@@ -23,6 +23,22 @@ use crate::store::InstanceQuery;
 pub(in crate::http) struct Which {
     pool: Option<String>,
     state: Option<StateWord>,
+    q: Option<String>,
+    stuck: Option<bool>,
+}
+
+impl Which {
+    /// Returns whether an instance is called so, in part: by its own name, its machine's, its
+    /// host's, one of its runners' or its job's.
+    fn names(&self, row: &model::Instance) -> bool {
+        let Some(part) = self.q.as_deref().map(str::to_lowercase) else { return true };
+        let has = |name: &str| name.to_lowercase().contains(&part);
+        has(row.id.as_str())
+            || has(row.runner_name(row.mints).as_str())
+            || row.host.as_ref().is_some_and(|host| has(host.as_str()))
+            || row.executing.as_ref().is_some_and(|job| has(&job.to_string()))
+            || row.offer.as_ref().is_some_and(|offer| has(&offer.job.to_string()))
+    }
 }
 
 /// Lists instances by name; with `state=deleted` those that are gone, the latest first.
@@ -31,6 +47,8 @@ pub(in crate::http) struct Which {
     params(
         ("pool" = Option<String>, Query, description = "Of this pool only."),
         ("state" = Option<StateWord>, Query, description = "In this state only."),
+        ("q" = Option<String>, Query, description = "Only those whose name, or machine's, host's, runner's or job's name, holds this text; of those that are there, not of those that are gone."),
+        ("stuck" = Option<bool>, Query, description = "Only those that make no progress, or only the others."),
         ("limit" = Option<u32>, Query, description = "How many at most.", minimum = 1, maximum = 1000),
         ("cursor" = Option<String>, Query, description = "Where the last part ended.")
     ),
@@ -48,6 +66,10 @@ pub(in crate::http) async fn list(
     let now = doors.clock.now();
     let pool = which.pool.as_deref().map(PoolId::new);
     let state = which.state.map(|state| state.0);
+    if state == Some(State::Deleted) && (which.q.is_some() || which.stuck.is_some()) {
+        let why = "`q` and `stuck` look through those that are there; ask for one that is gone by its name";
+        return Err(Problem::new(400, why));
+    }
     if state == Some(State::Deleted) {
         let query = InstanceQuery { pool, state };
         let page = look(doors.history.instances(&query, &part.page()?)).await?;
@@ -56,12 +78,13 @@ pub(in crate::http) async fn list(
         return Ok(web::Json(Listed { items, next_cursor: page.next_cursor }));
     }
     let limit = usize::try_from(part.limit()?).unwrap_or(usize::MAX);
-    let wanted = |row: &Arc<model::Instance>| {
+    let wanted = |row: &model::Instance| {
         pool.as_ref().is_none_or(|pool| row.pool == *pool)
             && state.is_none_or(|state| row.state == state)
-            && part.after().is_none_or(|after| row.id.as_str() > after)
+            && which.names(row)
+            && which.stuck.is_none_or(|stuck| doors.is_stuck(row, now) == stuck)
     };
-    let mut rows = doors.registry.instances_where(wanted, limit + 1);
+    let mut rows = doors.registry.instances_after(part.after(), limit + 1, wanted);
     let more = rows.len() > limit;
     rows.truncate(limit);
     let next_cursor = rows.last().filter(|_| more).map(|row| row.id.to_string());
@@ -130,7 +153,9 @@ pub(in crate::http) async fn explain(
     let subject = Subject::Instance(row.id.clone());
     let events = look(doors.records.timeline(&subject)).await?;
     let now = doors.clock.now();
-    let lines = doors.with_policy(&row.pool, |policy| explain_instance(&row, &events, policy, now));
+    let mut lines =
+        doors.with_policy(&row.pool, |policy| explain_instance(&row, &events, policy, now));
+    lines.extend(doors.forge_doubt(&row, now));
     Ok(web::Json(Explanation { subject: (&subject).into(), lines }))
 }
 
@@ -138,10 +163,27 @@ impl Doors {
     /// Shows a row with what the board knows beside it.
     fn shown(&self, row: &model::Instance, now: Timestamp) -> Instance {
         let standing = Standing {
-            stuck: self.with_policy(&row.pool, |policy| is_stuck(row, policy, now)),
+            stuck: self.is_stuck(row, now),
             owned: row.state != State::Deleted && !self.registry.is_ownerless(&row.id),
         };
         Instance::of(row, standing)
+    }
+
+    /// Says why the forge could not tell whether a job runs there, if that is what keeps it.
+    fn forge_doubt(&self, row: &model::Instance, now: Timestamp) -> Option<String> {
+        let forges = self.forges.load();
+        let (at, why) = forges.get(&row.forge)?.doubt_about(&row.runner_name(row.mints))?;
+        let asked = elapsed(at, now).as_secs();
+        (row.state < State::Ended).then(|| {
+            format!(
+                "The forge was asked {asked} s ago whether a job runs there, and it is not known, \
+                 so the machine is kept: {why}."
+            )
+        })
+    }
+
+    fn is_stuck(&self, row: &model::Instance, now: Timestamp) -> bool {
+        self.with_policy(&row.pool, |policy| is_stuck(row, policy, now))
     }
 }
 
@@ -155,8 +197,8 @@ pub(super) async fn find(doors: &Doors, name: &str) -> Result<Arc<model::Instanc
         return Ok(row);
     }
     let runner = RunnerName::new(name);
-    let answers = |row: &Arc<model::Instance>| row.answers_to(&runner);
-    if let Some(row) = doors.registry.instances_where(answers, 1).pop() {
+    if let Some(row) = doors.registry.instances_after(None, 1, |row| row.answers_to(&runner)).pop()
+    {
         return Ok(row);
     }
     let first = name.rsplit_once('-').filter(|(_, number)| number.parse::<u32>().is_ok());

@@ -71,7 +71,7 @@ export function open(main, { parameters }, app) {
         mark(node.parts.meter, "max", top);
         mark(node.parts.meter, "value", dead.length);
         say(node.parts.advice, dead[0].advice ?? "");
-        say(node.parts.fault, `fault of the ${words(dead[0].fault)}`);
+        say(node.parts.fault, `fault: ${words(dead[0].fault)}`);
         keep(node.parts.dead, dead.slice(0, 50), (death) => death.instance, makeDead);
         say(node.parts.rest, dead.length > 50 ? `and ${dead.length - 50} more` : "");
       });

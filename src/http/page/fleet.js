@@ -61,6 +61,10 @@ function concerns(fleet) {
   if (fleet.leaks) add("bad", "leaks", `${count_of(fleet.leaks, "machine")} may be left behind.`);
   if (fleet.config_problem) add("bad", "config", `The last edit of the configuration was refused: ${fleet.config_problem}`);
   if (fleet.foreign_machines?.length) add("warn", "foreign", `${count_of(fleet.foreign_machines.length, "machine belongs", "machines belong")} to another daemon with our id. See ostler adopt --foreign.`);
+  for (const forge of fleet.forges ?? []) {
+    for (const it of forge.ending_versions ?? []) add("warn", `version-${forge.name}-${it.version}`, `${forge.name}: ${it.sentence}.`);
+    if (Math.abs(forge.clock_ahead_seconds ?? 0) >= 30) add("warn", `clock-${forge.name}`, `Our clock differs from ${forge.name}'s by ${Math.abs(forge.clock_ahead_seconds)} s. See that time is synchronised.`);
+  }
   for (const pool of fleet.pools) {
     if (pool.breaker_since) add("warn", `breaker-${pool.name}`, `${pool.name} makes no runners for ${span(age(pool.breaker_since))}: its creations fail.`, place("pools", pool.name));
   }

@@ -5,9 +5,6 @@ import { el, keep, mark, parts, say, show } from "./dom.js";
 import { STATES, badge, place, setBadge, setSince, since } from "./format.js";
 
 const WINDOW = 100;
-/** How many are fetched at once when a text is sought, and how rarely that is done again. */
-const WALK = 500;
-const REST = 5_000;
 
 /** Opens the view. */
 export function open(main, { parameters }, app) {
@@ -16,8 +13,6 @@ export function open(main, { parameters }, app) {
   let next = null;
   let before = [];
   let cursor = null;
-  let walked = null;
-  let walkedAt = 0;
   let turn = 0;
 
   const text = el("input", { type: "search", id: "f-text", value: filter.text, placeholder: "name, host or job", autocomplete: "off", spellcheck: "false", oninput: typed });
@@ -60,7 +55,6 @@ export function open(main, { parameters }, app) {
     history.replaceState(null, "", kept.length ? `#/instances?${new URLSearchParams(kept)}` : "#/instances");
     before = [];
     cursor = null;
-    walkedAt = 0;
     turn += 1;
     app.changed();
   }
@@ -75,21 +69,11 @@ export function open(main, { parameters }, app) {
     title: "Instances",
     async read() {
       const mine = turn;
-      const asked = { pool: filter.pool, state: filter.state };
-      if (filter.text || filter.stuck) {
-        if (Date.now() - walkedAt < (app.fleet.instances.total > 2 * WALK ? REST : 0)) return;
-        const found = await walk(asked, filter, () => mine === turn);
-        if (!found || mine !== turn) return;
-        ({ rows, walked } = found);
-        next = null;
-        walkedAt = Date.now();
-        return;
-      }
+      const asked = { q: filter.text, pool: filter.pool, state: filter.state, stuck: filter.stuck && "true" };
       const answer = await get("/instances", { ...asked, limit: WINDOW, cursor });
       if (mine !== turn) return;
       rows = answer.items;
       next = answer.next_cursor;
-      walked = null;
     },
     draw() {
       const names = app.fleet.pools.map((it) => it.name);
@@ -100,29 +84,13 @@ export function open(main, { parameters }, app) {
       show(empty, rows.length === 0);
       const any = filter.text || filter.pool || filter.state || filter.stuck;
       say(empty, any ? "No instance matches." : "No instances. They come when jobs do, or when a pool keeps some idle.");
-      say(told, walked ? `${rows.length}${walked.more ? " or more" : ""} found among ${walked.count}` : any ? `${rows.length}${next ? "+" : ""} shown` : `${rows.length} of ${app.fleet.instances.total} shown`);
+      const part = before.length > 0 || next !== null;
+      say(told, any ? `${rows.length}${part ? " of those that match" : ""} shown, ${app.fleet.instances.total} in all` : `${rows.length} of ${app.fleet.instances.total} shown`);
       show(back, before.length > 0);
       show(on, next !== null);
     },
     close: () => clearTimeout(typed.timer),
   };
-}
-
-/** Goes through all pages for a text; stops when enough is found, or when nobody waits any more. */
-async function walk(asked, filter, wanted) {
-  const needle = filter.text.toLowerCase();
-  const fits = (row) => (!filter.stuck || row.stuck)
-    && (!needle || [row.name, row.host, row.machine, row.runner?.name, row.job, row.offered_job].some((it) => it && String(it).toLowerCase().includes(needle)));
-  const rows = [];
-  let [cursor, count] = [null, 0];
-  do {
-    const answer = await get("/instances", { ...asked, limit: WALK, cursor });
-    if (!wanted()) return null;
-    count += answer.items.length;
-    rows.push(...answer.items.filter(fits));
-    cursor = answer.next_cursor;
-  } while (cursor !== null && rows.length < WINDOW);
-  return { rows: rows.slice(0, WINDOW), walked: { count, more: cursor !== null || rows.length > WINDOW } };
 }
 
 /** Makes a row; its parts are filled by `drawRow`. */

@@ -1,4 +1,4 @@
-//! `POST /runner/v1/dispatch`: a warm pod asks for work.
+//! `POST /runner/v1/dispatch`: a warm machine, pod or local process, asks for work.
 //!
 //! | answer | means |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | 403 | it proves somebody else |
 //! | 503 | cannot tell now, ask again |
 //!
-//! The token is bound to one pod, by name and uid, and so is the answer: the owner of exactly that
+//! The token is bound to one machine, by name and uid, and so is the answer: the owner of exactly that
 //! instance is asked, and answers only after the ledger called the offer delivered.
 
 use std::sync::Arc;
@@ -33,20 +33,20 @@ use crate::providers::identity::{Identity, Reviewed};
 
 /// How long one turn may take.
 const TURN: Duration = Duration::from_secs(50);
-/// How long a pod that asks before its creation is on record is kept waiting.
+/// How long a machine that asks before its creation is on record is kept waiting.
 const UNRECORDED: Duration = Duration::from_secs(5);
 const GLANCE: Duration = Duration::from_millis(100);
 /// How large a question may be, and how long it may take.
 const LARGEST: usize = 4096;
 const SLOW_BODY: Duration = Duration::from_secs(10);
 
-/// What a pod may say beside its token: for whom it asks, so that only its own cluster is asked.
+/// What a machine may say beside its token: for whom it asks, so that only its own provider is asked.
 #[derive(Default, Deserialize)]
 struct Question {
     instance: Option<String>,
 }
 
-/// Answers a warm pod.
+/// Answers a warm machine.
 pub(super) async fn dispatch(
     doors: web::Data<Doors>,
     request: HttpRequest,
@@ -54,7 +54,7 @@ pub(super) async fn dispatch(
 ) -> HttpResponse {
     let until = Instant::now() + TURN;
     let Some(token) = bearer(&request) else {
-        return problem(401, "send the pod's token as `Authorization: Bearer …`");
+        return problem(401, "send the machine's token as `Authorization: Bearer …`");
     };
     let question = match tokio::time::timeout(SLOW_BODY, payload.to_bytes_limited(LARGEST)).await {
         Ok(Ok(Ok(body))) if body.is_empty() => Question::default(),
@@ -77,8 +77,8 @@ pub(super) async fn dispatch(
         || row.machine.as_str() != identity.name
         || row.uid.as_deref() != Some(identity.uid.as_str())
     {
-        debug!(instance.id = %row.id, "a pod asked for work that is not this instance's");
-        return problem(403, "this token proves another pod than the instance's");
+        debug!(instance.id = %row.id, "a machine asked for work that is not this instance's");
+        return problem(403, "this token proves another machine than the instance's");
     }
     let instance = row.id.clone();
     let patience = until.saturating_duration_since(Instant::now());
@@ -89,13 +89,13 @@ pub(super) async fn dispatch(
             .json(json!({ "jit_config": jit.reveal() })),
         Ok(Dispatch::Wait) | Err(NoAnswer::Late) => HttpResponse::NoContent().finish(),
         Ok(Dispatch::Leave) => {
-            problem(410, "there is no work for this pod any more; it should leave")
+            problem(410, "there is no work for this machine any more; it should leave")
         }
         Err(NoAnswer::Gone) => later("its owner is changing"),
     }
 }
 
-/// Finds out whose the token is: asks the cluster of the named instance, or every one.
+/// Finds out whose the token is: asks the provider of the named instance, or every one.
 async fn whose(
     doors: &Doors,
     token: &SecretString,
@@ -106,7 +106,7 @@ async fn whose(
     };
     let of = named.and_then(|name| doors.registry.instance(&InstanceId::from(name)));
     let of = of.map(|row| row.provider.clone()).filter(|id| reviewers.contains_key(id));
-    let mut answer = problem(401, "no cluster of ours knows this token");
+    let mut answer = problem(401, "nobody of ours knows this token");
     for (id, reviewer) in reviewers.iter().filter(|(id, _)| of.as_ref().is_none_or(|of| of == *id))
     {
         match reviewer.review(token).await {
@@ -114,14 +114,14 @@ async fn whose(
             Reviewed::Refused(why) => answer = problem(401, &why),
             Reviewed::Unknown(why) => {
                 debug!(provider.id = %id, "a token could not be reviewed: {why}");
-                answer = later("the cluster could not be asked about the token");
+                answer = later("its provider could not be asked about the token");
             }
         }
     }
     Err(answer)
 }
 
-/// Returns the instance a pod was made for, once its creation is on record.
+/// Returns the instance a machine was made for, once its creation is on record.
 async fn row_of(doors: &Doors, name: &str) -> Result<Arc<Instance>, HttpResponse> {
     let id = InstanceId::from(name);
     let until = Instant::now() + UNRECORDED;
@@ -129,13 +129,13 @@ async fn row_of(doors: &Doors, name: &str) -> Result<Arc<Instance>, HttpResponse
         match doors.registry.instance(&id) {
             Some(row) if row.uid.is_some() => return Ok(row),
             Some(_) if Instant::now() < until => tokio::time::sleep(GLANCE).await,
-            Some(_) => return Err(later("the creation of this pod is not on record yet")),
+            Some(_) => return Err(later("the creation of this machine is not on record yet")),
             None => return Err(unowned(doors, &id).await),
         }
     }
 }
 
-/// Answers a pod that is not on the board: it may leave only if it is not on record either.
+/// Answers a machine that is not on the board: it may leave only if it is not on record either.
 async fn unowned(doors: &Doors, id: &InstanceId) -> HttpResponse {
     match doors.records.instance(id).await {
         Ok(Some(row)) if row.state != State::Deleted => later("its owner is starting"),

@@ -5,7 +5,7 @@
 //! | `GET /runner/v1/metadata/…` | install script, credentials, unit file, certificates |
 //! | `POST /runner/v1/callbacks/status` | how far the machine is: `installing`, `idle`, `failed` |
 //! | `POST /runner/v1/callbacks/system-info` | which system it runs |
-//! | `POST /runner/v1/dispatch` | a warm pod that asks for work: its JIT config, nothing yet, or leave |
+//! | `POST /runner/v1/dispatch` | a warm machine that asks for work: its JIT config, nothing yet, or leave |
 //!
 //! Paths, payloads and errors are GARM's, so that providers and images made for it find what they
 //! look for; every path is served with and without a slash at its end. A machine proves itself with

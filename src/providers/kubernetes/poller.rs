@@ -11,50 +11,17 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
-
-use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderValue, Request};
-use http_body_util::{BodyExt as _, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
-use serde::Deserialize;
 
 use super::secret::staged;
-
-/// How long one question may take; the daemon answers within 50 s.
-const TURN: Duration = Duration::from_secs(65);
-/// How long a connection may take to come up.
-const CONNECT: Duration = Duration::from_secs(10);
-/// The pause after a question that brought nothing, and its longest after failures.
-const PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
-/// How often a refusal is taken for a misunderstanding.
-const MISUNDERSTANDINGS: u32 = 5;
-/// How long one who was told to leave waits to be removed.
-const FORGOTTEN: Duration = Duration::from_mins(15);
-/// How large an answer may be.
-const LARGEST: usize = 1 << 20;
+use crate::providers::asking::{Asking, NoWork, ask_for_work};
 
 /// Says what to ask and where to put the answer.
 #[derive(Clone, Debug)]
 pub struct Polling {
-    /// The daemon's public address.
-    pub server: String,
-    /// The instance this pod was made for.
-    pub instance: String,
-    /// The file with the pod's token; the kubelet writes it anew now and then.
-    pub token_file: PathBuf,
+    /// Whom to ask, with the token that the kubelet writes anew now and then.
+    pub asking: Asking,
     /// The folder the runner's container reads.
     pub out: PathBuf,
-    /// Certificates to trust beside the machine's own.
-    pub ca: Option<PathBuf>,
 }
 
 /// Tells how a poller ended.
@@ -79,134 +46,22 @@ impl Ended {
     }
 }
 
-/// What the daemon said.
-enum Said {
-    Work(String),
-    Nothing,
-    Leave,
-    Refused(String),
-    Later(String),
-}
-
-type Http = Client<HttpsConnector<HttpConnector>, String>;
-
 /// Asks until there is an answer that ends it.
 pub async fn poll(polling: &Polling) -> Ended {
-    let http = match connect(polling.ca.as_deref()) {
-        Ok(http) => http,
-        Err(why) => {
-            say(&format!("cannot ask anybody: {why}"));
-            return Ended::Failed;
-        }
-    };
-    let (mut refusals, mut failures, mut leaving) = (0, 0, Duration::ZERO);
-    say(&format!("asking {} for work as `{}`", polling.server, polling.instance));
-    loop {
-        let said = ask(&http, polling).await;
-        refusals = if matches!(said, Said::Refused(_)) { refusals + 1 } else { 0 };
-        failures = if matches!(said, Said::Later(_)) { failures + 1 } else { 0 };
-        match said {
-            Said::Work(jit) => {
-                return match stage(&polling.out, &jit) {
-                    Ok(()) => {
-                        say("work is here");
-                        Ended::Staged
-                    }
-                    Err(error) => {
-                        say(&format!("cannot write to `{}`: {error}", polling.out.display()));
-                        Ended::Failed
-                    }
-                };
+    match ask_for_work(&polling.asking, &mut say).await {
+        Ok(jit) => match stage(&polling.out, jit.reveal()) {
+            Ok(()) => {
+                say("work is here");
+                Ended::Staged
             }
-            Said::Nothing => tokio::time::sleep(PAUSE).await,
-            Said::Leave => {
-                if leaving.is_zero() {
-                    say("told to leave; waiting to be removed");
-                }
-                if leaving >= FORGOTTEN {
-                    return Ended::Forgotten;
-                }
-                leaving += LONGEST_PAUSE;
-                tokio::time::sleep(LONGEST_PAUSE).await;
+            Err(error) => {
+                say(&format!("cannot write to `{}`: {error}", polling.out.display()));
+                Ended::Failed
             }
-            Said::Refused(why) => {
-                say(&format!("refused: {why}"));
-                if refusals >= MISUNDERSTANDINGS {
-                    return Ended::Failed;
-                }
-                tokio::time::sleep(pause(refusals)).await;
-            }
-            Said::Later(why) => {
-                say(&format!("no answer: {why}"));
-                tokio::time::sleep(pause(failures)).await;
-            }
-        }
-    }
-}
-
-fn pause(times: u32) -> Duration {
-    PAUSE.saturating_mul(1 << times.min(10)).min(LONGEST_PAUSE)
-}
-
-async fn ask(http: &Http, polling: &Polling) -> Said {
-    let token = match fs::read_to_string(&polling.token_file) {
-        Ok(token) => token,
-        Err(error) => {
-            return Said::Later(format!("no token in `{}`: {error}", polling.token_file.display()));
-        }
-    };
-    let Ok(mut bearer) = HeaderValue::from_str(&format!("Bearer {}", token.trim())) else {
-        return Said::Later("the token cannot be sent: it holds strange characters".into());
-    };
-    bearer.set_sensitive(true);
-    let body = serde_json::json!({ "instance": polling.instance }).to_string();
-    let request = Request::post(format!("{}/runner/v1/dispatch", polling.server))
-        .header(AUTHORIZATION, bearer)
-        .header(CONTENT_TYPE, "application/json")
-        .header(USER_AGENT, concat!("ostler-poller/", env!("CARGO_PKG_VERSION")))
-        .body(body);
-    let request = match request {
-        Ok(request) => request,
-        Err(error) => return Said::Later(error.to_string()),
-    };
-    let exchange = async {
-        let answer = http.request(request).await.map_err(|error| chain(&error))?;
-        let status = answer.status().as_u16();
-        let body = Limited::new(answer.into_body(), LARGEST).collect().await;
-        let body = body.map_err(|error| error.to_string())?.to_bytes();
-        Ok::<_, String>((status, body))
-    };
-    match tokio::time::timeout(TURN, exchange).await {
-        Ok(Ok((status, body))) => understand(status, &body),
-        Ok(Err(why)) => Said::Later(why),
-        Err(_) => Said::Later(format!("nothing in {} s", TURN.as_secs())),
-    }
-}
-
-/// The one answer that holds something.
-#[derive(Deserialize)]
-struct Work {
-    jit_config: String,
-}
-
-fn understand(status: u16, body: &[u8]) -> Said {
-    match status {
-        200 => match serde_json::from_slice::<Work>(body) {
-            Ok(work) => Said::Work(work.jit_config),
-            // Not the error's own words: they may quote the answer.
-            Err(_) => Said::Later("an answer that cannot be read".into()),
         },
-        204 => Said::Nothing,
-        410 => Said::Leave,
-        401 | 403 => Said::Refused(detail(status, body)),
-        _ => Said::Later(detail(status, body)),
+        Err(NoWork::Refused) => Ended::Failed,
+        Err(NoWork::Forgotten) => Ended::Forgotten,
     }
-}
-
-fn detail(status: u16, body: &[u8]) -> String {
-    let problem: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
-    let words = problem["detail"].as_str().unwrap_or("no reason given");
-    format!("{words} ({status})")
 }
 
 /// Writes the files of a JIT config, each whole or not at all; the one without a dot comes last.
@@ -224,42 +79,6 @@ pub(super) fn stage(folder: &Path, jit: &str) -> io::Result<()> {
         fs::rename(&draft, folder.join(&name))?;
     }
     File::open(folder)?.sync_all()
-}
-
-fn connect(ca: Option<&Path>) -> Result<Http, String> {
-    let mut roots = RootCertStore::empty();
-    // A machine without certificates can still speak plain http.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(path) = ca {
-        let told = |error: String| format!("`{}`: {error}", path.display());
-        let certificates =
-            CertificateDer::pem_file_iter(path).map_err(|error| told(error.to_string()))?;
-        for certificate in certificates {
-            let certificate = certificate.map_err(|error| told(error.to_string()))?;
-            roots.add(certificate).map_err(|error| told(error.to_string()))?;
-        }
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_connect_timeout(Some(CONNECT));
-    tcp.set_nodelay(true);
-    let https = HttpsConnectorBuilder::new()
-        .with_tls_config(config)
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(tcp);
-    Ok(Client::builder(TokioExecutor::new()).build(https))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
 }
 
 /// Writes a line into the log of the pod.
@@ -298,17 +117,5 @@ mod tests {
     #[test]
     fn a_folder_that_is_not_there_fails_the_poller() {
         assert!(stage(Path::new("/nowhere/at/all"), "x").is_err());
-    }
-
-    #[test]
-    fn every_answer_of_the_daemon_is_understood() {
-        assert!(matches!(understand(200, br#"{"jit_config":"j"}"#), Said::Work(jit) if jit == "j"));
-        assert!(matches!(understand(200, b"s3cret"), Said::Later(why) if !why.contains("s3cret")));
-        assert!(matches!(understand(204, b""), Said::Nothing));
-        assert!(matches!(understand(410, b""), Said::Leave));
-        assert!(
-            matches!(understand(401, br#"{"detail":"old"}"#), Said::Refused(why) if why == "old (401)")
-        );
-        assert!(matches!(understand(503, b""), Said::Later(_)));
     }
 }

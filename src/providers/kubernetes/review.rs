@@ -58,7 +58,8 @@ impl Reviews {
 #[async_trait]
 impl Reviewer for Kubernetes {
     async fn review(&self, token: &SecretString) -> Reviewed {
-        // Anybody may knock: what is not even meant for us is no reason to ask the API server.
+        // Anybody may knock, and machines of other providers have tickets of their own: what is not
+        // even meant for us is nothing a cluster should see, and no reason to ask it.
         if !is_for_us(token.expose_secret()) {
             return Reviewed::Refused("this token is for somebody else".into());
         }

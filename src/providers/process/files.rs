@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::Cgroup;
+use super::jit::Form;
 use super::procs::{self, Identity};
 use super::settings::Limits;
 use super::user::User;
@@ -41,6 +42,10 @@ impl Home {
 
     pub(super) fn lock(&self) -> PathBuf {
         self.0.join("lock")
+    }
+
+    pub(super) fn ticket(&self) -> PathBuf {
+        self.0.join("ticket")
     }
 
     pub(super) fn keeper(&self) -> PathBuf {
@@ -97,6 +102,20 @@ pub(super) struct Plan {
     pub(super) ready_line: Option<String>,
     /// Files below `work` that are wiped when the runner is over.
     pub(super) secrets: Vec<String>,
+    /// Whom to ask for work first, where the machine has no registration yet.
+    #[serde(default)]
+    pub(super) waiting: Option<Waiting>,
+}
+
+/// Says where a machine without a registration asks for work, and what it does with it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Waiting {
+    /// The daemon's address.
+    pub(super) server: String,
+    /// The instance the machine was made for.
+    pub(super) instance: String,
+    /// How the command wants its JIT config.
+    pub(super) form: Form,
 }
 
 /// Says who keeps a machine and what he started.

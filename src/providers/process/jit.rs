@@ -7,6 +7,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use ostler_actors::ports::Jit;
+use serde::{Deserialize, Serialize};
 
 use super::files::create_private;
 use super::user::User;
@@ -16,6 +17,24 @@ use crate::providers::jit::{BadShape, unpack};
 pub(super) const PLACE: &str = "{jit_file}";
 /// The file it is put into where a command asks for it.
 pub(super) const FILE: &str = ".jitconfig";
+
+/// Tells how a command wants its JIT config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Form {
+    /// In one file whose path it is told.
+    AsItCame,
+    /// As the files the official runner reads.
+    Unpacked,
+}
+
+impl Form {
+    /// Returns what a command asks for.
+    pub(super) fn of(command: &[String]) -> Self {
+        let asked = command.iter().any(|word| word.contains(PLACE));
+        if asked { Self::AsItCame } else { Self::Unpacked }
+    }
+}
 
 /// Tells why a JIT config cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -31,16 +50,15 @@ pub(super) enum BadJit {
 /// Puts the JIT config where the command expects it; returns the names of the files.
 pub(super) fn lay_out(
     jit: Option<&Jit>,
-    command: &[String],
+    form: Form,
     work: &Path,
     user: Option<User>,
 ) -> Result<Vec<String>, BadJit> {
-    let asked = command.iter().any(|word| word.contains(PLACE));
-    let files = match jit {
-        None if asked => return Err(BadJit::Missing),
-        None => BTreeMap::new(),
-        Some(jit) if asked => BTreeMap::from([(FILE.to_owned(), jit.reveal().into())]),
-        Some(jit) => unpack(jit.reveal())?,
+    let files = match (jit, form) {
+        (None, Form::AsItCame) => return Err(BadJit::Missing),
+        (None, Form::Unpacked) => BTreeMap::new(),
+        (Some(jit), Form::AsItCame) => BTreeMap::from([(FILE.to_owned(), jit.reveal().into())]),
+        (Some(jit), Form::Unpacked) => unpack(jit.reveal())?,
     };
     for (name, content) in &files {
         let path = work.join(name);
@@ -88,7 +106,7 @@ mod tests {
         let work = tempfile::tempdir().unwrap();
         let jit =
             packed(&[(".runner", "{}"), (".credentials", "c"), (".credentials_rsaparams", "k")]);
-        let names = lay_out(Some(&jit), &["./run.sh".into()], work.path(), None).unwrap();
+        let names = lay_out(Some(&jit), Form::Unpacked, work.path(), None).unwrap();
         assert_eq!(names, [".credentials", ".credentials_rsaparams", ".runner"]);
         let key = work.path().join(".credentials_rsaparams");
         assert_eq!(std::fs::read_to_string(&key).unwrap(), "k");
@@ -102,10 +120,11 @@ mod tests {
     fn a_custom_command_gets_the_config_as_it_came() {
         let work = tempfile::tempdir().unwrap();
         let command = ["agent".to_owned(), format!("--config={PLACE}")];
-        let names = lay_out(Some(&Jit::new("as it came")), &command, work.path(), None).unwrap();
+        let form = Form::of(&command);
+        let names = lay_out(Some(&Jit::new("as it came")), form, work.path(), None).unwrap();
         assert_eq!(names, [FILE]);
         assert_eq!(std::fs::read_to_string(work.path().join(FILE)).unwrap(), "as it came");
-        assert!(matches!(lay_out(None, &command, work.path(), None), Err(BadJit::Missing)));
+        assert!(matches!(lay_out(None, form, work.path(), None), Err(BadJit::Missing)));
     }
 
     #[test]
@@ -114,7 +133,7 @@ mod tests {
         let deep = packed(&[("../../etc/cron.d/x", "s3cret")]);
         let plain = Jit::new(STANDARD.encode("\"s3cret\""));
         for bad in [Jit::new("s3cret!"), plain, deep, packed(&[("..", "x")]), packed(&[])] {
-            let error = lay_out(Some(&bad), &["./run.sh".into()], work.path(), None).unwrap_err();
+            let error = lay_out(Some(&bad), Form::Unpacked, work.path(), None).unwrap_err();
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
         }
         assert_eq!(std::fs::read_dir(work.path()).unwrap().count(), 0);

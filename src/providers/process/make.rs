@@ -15,15 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ostler_actors::model::{MachinePhase, MachineView, Observation, Sighting};
+use ostler_actors::model::{Binding, MachinePhase, MachineView, Observation, Sighting};
 use ostler_actors::ports::{CreateError, CreateOrder, MachineRef};
 use rustix::fs::{FlockOperation, flock};
 use tokio::process::{Child, Command};
 
-use super::files::{self, Home, Label, Plan, create_private};
+use super::files::{self, Home, Label, Plan, Waiting, create_private};
+use super::jit::Form;
 use super::settings::DEFAULT_PATH;
 use super::yard::Yard;
-use super::{MARK, jit, names, remove};
+use super::{MARK, jit, names, remove, ticket};
 
 /// How long a keeper may take to say that it is there.
 const KEEPER_STARTS: Duration = Duration::from_secs(20);
@@ -179,10 +180,16 @@ impl Yard {
         if let Some(user) = self.user {
             user.give(&home.work()).map_err(told("its directory for the runner's user"))?;
         }
-        let command = &self.settings.command;
-        let secrets = jit::lay_out(order.jit.as_ref(), command, &home.work(), self.user)
-            .map_err(|error| error.to_string())?;
-        let plan = self.plan(final_place, order, uid, secrets);
+        let waiting = self.waiting(order)?;
+        let secrets = match &waiting {
+            Some(_) => {
+                ticket::write(&home, &order.name, uid).map_err(told("its ticket"))?;
+                Vec::new()
+            }
+            None => jit::lay_out(order.jit.as_ref(), self.form(), &home.work(), self.user)
+                .map_err(|error| error.to_string())?,
+        };
+        let plan = Plan { waiting, ..self.plan(final_place, order, uid, secrets) };
         files::write(&home.plan(), &plan).map_err(told("its plan"))?;
         let label = Label {
             name: order.name.clone(),
@@ -192,6 +199,23 @@ impl Yard {
         };
         files::write(&home.stamp(), &label).map_err(told("its stamp"))?;
         Ok(lock)
+    }
+
+    fn form(&self) -> Form {
+        Form::of(&self.settings.command)
+    }
+
+    /// Returns where a machine asks for work first, if it has no registration yet.
+    fn waiting(&self, order: &CreateOrder) -> Result<Option<Waiting>, String> {
+        if order.pool.binding != Binding::Late || order.jit.is_some() {
+            return Ok(None);
+        }
+        let server = self.settings.public_url.clone().ok_or_else(|| {
+            "late binding needs `http.public_url`: its machines ask there for work".to_owned()
+        })?;
+        let instance = order.stamp.instance.as_ref().map(ToString::to_string);
+        let instance = instance.unwrap_or_else(|| order.name.to_string());
+        Ok(Some(Waiting { server, instance, form: self.form() }))
     }
 
     fn plan(&self, place: &Path, order: &CreateOrder, uid: &str, secrets: Vec<String>) -> Plan {
@@ -210,6 +234,7 @@ impl Yard {
             cgroup: self.cgroups,
             ready_line: settings.ready_line.clone(),
             secrets,
+            waiting: None,
         }
     }
 

@@ -22,6 +22,7 @@
 //! |---|---|---|
 //! | `stamp.json` | create | name, id, whose it is |
 //! | `plan.json` | create | what to run, as whom, within which limits |
+//! | `ticket` | create | what a machine without a registration asks for work with; gone once it has some |
 //! | `lock` | create | held while somebody makes or keeps the machine |
 //! | `keeper.json` | keeper | keeper and runner: number, start time, boot; its cgroup |
 //! | `ready` | keeper | the runner said that it listens |
@@ -29,6 +30,10 @@
 //! | `stop.json` | delete | how much grace is left |
 //! | `exit.json` | keeper | how the runner ended |
 //! | `work/` | all | the runner's own directory, JIT files in it 0600 |
+//!
+//! Bound early, the JIT config lies in the directory before the keeper starts. Bound late, the keeper
+//! asks the daemon for work first, with its ticket, and lays the config out itself; until then there
+//! is neither a runner nor a registration, and nothing that a job could be given to.
 //!
 //! What it cannot do: prove that a runner never began (its process starts with the machine), and
 //! follow processes that a job starts outside the keeper's tree, such as containers of a daemon.
@@ -48,6 +53,7 @@ mod remove;
 mod ring;
 mod settings;
 mod standing;
+mod ticket;
 mod tree;
 mod unmake;
 mod user;

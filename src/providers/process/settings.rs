@@ -40,6 +40,8 @@ pub struct ProcessSettings {
     pub witness: Option<Witness>,
     /// What the runner says when it is ready. None: only the forge tells.
     pub ready_line: Option<String>,
+    /// Where machines without a registration ask this daemon for work. None: there can be none.
+    pub public_url: Option<String>,
     /// How long a runner may take to stop by itself.
     pub grace: Duration,
     /// The program that is the keeper; this binary, unless a test says otherwise.
@@ -81,6 +83,7 @@ impl ProcessSettings {
             env: BTreeMap::new(),
             witness: None,
             ready_line: Some("Listening for Jobs".into()),
+            public_url: None,
             grace: Duration::from_secs(30),
             // Still this very binary when an upgrade has replaced the file it was started from.
             keeper: "/proc/self/exe".into(),

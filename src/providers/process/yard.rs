@@ -104,6 +104,10 @@ impl LocalProcess {
         Ok(Self { yard: Arc::new(yard) })
     }
 
+    pub(super) fn yard(&self) -> Arc<Yard> {
+        Arc::clone(&self.yard)
+    }
+
     /// Clears what was left half made or half removed. Nobody else may be at work there.
     pub fn clear_leftovers(&self) {
         remove::clear_leftovers(&self.yard.settings.work_dir);

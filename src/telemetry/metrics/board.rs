@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
-use ostler_actors::model::{JobState, Reason, State};
+use ostler_actors::model::{JobState, Reason, State, Timestamp};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::hearing;
 use super::labels::{AskLabels, PoolLabel, RateLabels, RequestLabels, StateLabels};
 use crate::github::Figures;
 
@@ -23,6 +24,8 @@ pub struct Board {
     pub pools: BTreeMap<String, BoardPool>,
     /// The forges.
     pub forges: BTreeMap<String, Figures>,
+    /// The date.
+    pub now: Timestamp,
     /// What came of the reaper's questions.
     pub asks: BTreeMap<(Reason, &'static str), u64>,
     /// Machines nobody answers for.
@@ -53,6 +56,7 @@ impl Board {
         let mut to = Registry::with_prefix("ostler");
         self.pools(&mut to);
         self.forges(&mut to);
+        hearing::register(&self.forges, self.now, &mut to);
         let asks = Family::<AskLabels, Counter>::default();
         for reason in [Reason::Orphan, Reason::Unlisted, Reason::Offline, Reason::Unregistered] {
             drop(asks.get_or_create(&AskLabels { reason: reason.as_str(), answer: "told" }));

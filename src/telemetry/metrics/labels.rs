@@ -84,6 +84,12 @@ pub(super) struct AskLabels {
     pub(super) answer: &'static str,
 }
 
+/// A forge.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ForgeLabel {
+    pub(super) forge: String,
+}
+
 /// A kind of call to a forge, and its status.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct RequestLabels {

@@ -8,6 +8,7 @@
 //! rest are words of closed lists; never an instance, a job or a text.
 
 mod board;
+mod hearing;
 mod labels;
 mod recorder;
 

@@ -34,6 +34,38 @@ fn known_pools_forges_and_providers_have_explicit_zeros() {
 }
 
 #[test]
+fn how_well_a_forge_is_heard_is_told() {
+    use crate::github::{EndingVersion, Figures, Heard, Lateness};
+    let now = jiff::Timestamp::from_second(1_000_000).unwrap();
+    let lateness = Lateness { at_most: [1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2], count: 3, sum: 90_000.5 };
+    let heard = Heard { deliveries: 3, logged: 10, missed: 2, found_by_asking: 1, lateness };
+    let ends_at = jiff::Timestamp::from_second(1_000_000 + 3 * 86_400 + 60).unwrap();
+    let ending = vec![EndingVersion { version: "2.300.0".into(), ends_at }];
+    let figures = Figures { heard, ending, clock_ahead_seconds: -7, ..Figures::default() };
+    let quiet = Figures::default();
+    let forges = BTreeMap::from([("github".to_owned(), figures), ("ghes".to_owned(), quiet)]);
+    let text = Metrics::default().written(&Board { forges, now, ..Board::default() });
+    for line in [
+        r#"ostler_webhooks_missed_total{forge="github"} 2"#,
+        r#"ostler_webhooks_missed_total{forge="ghes"} 0"#,
+        r#"ostler_webhooks_logged_total{forge="github"} 10"#,
+        r#"ostler_jobs_found_by_asking_total{forge="github"} 1"#,
+        r#"ostler_webhook_lateness_seconds_count{forge="github"} 3"#,
+        r#"ostler_webhook_lateness_seconds_sum{forge="github"} 90000.5"#,
+        r#"ostler_webhook_lateness_seconds_bucket{le="0.5",forge="github"} 1"#,
+        r#"ostler_webhook_lateness_seconds_bucket{le="5.0",forge="github"} 2"#,
+        r#"ostler_webhook_lateness_seconds_bucket{le="21600.0",forge="github"} 2"#,
+        r#"ostler_webhook_lateness_seconds_bucket{le="+Inf",forge="github"} 3"#,
+        r#"ostler_webhook_lateness_seconds_bucket{le="+Inf",forge="ghes"} 0"#,
+        r#"ostler_forge_clock_ahead_seconds{forge="github"} -7"#,
+        r#"ostler_runner_version_days_left{forge="github"} 3"#,
+        r#"ostler_runner_version_days_left{forge="ghes"} 999"#,
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn calls_and_commits_are_counted_where_they_are_made() {
     let metrics = Metrics::default();
     metrics.count_call("local", "create", "refused", Duration::from_millis(30));

@@ -150,6 +150,76 @@ async fn requests_that_two_servers_would_read_differently_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_sends_a_request_drop_by_drop_is_hung_up_on_and_keeps_nobody_waiting() {
+    use std::io::{Read as _, Write as _};
+    let house = House::open(&pool(0, 1)).await;
+    let slow = |_| {
+        let mut stream = std::net::TcpStream::connect(house.nobody.address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.write_all(b"GET /api/v1/fleet HTTP/1.1\r\nHost: x\r\nX-Slow: ").expect("a part");
+        stream
+    };
+    let streams: Vec<_> = (0..200).map(slow).collect();
+    assert_eq!(house.eye.get("/api/v1/fleet").status, 200, "others are served meanwhile");
+    for mut stream in streams {
+        let mut rest = Vec::new();
+        let ended = stream.read_to_end(&mut rest);
+        let timed_out = ended.as_ref().is_err_and(|why| {
+            matches!(why.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
+        });
+        assert!(!timed_out, "the server still waits: {ended:?}");
+        let said = String::from_utf8_lossy(&rest).into_owned();
+        assert!(said.is_empty() || said.contains(" 408 "), "{said}");
+    }
+}
+
+/// Ways to write a path that some server somewhere reads as another one.
+const DETOURS: [&str; 18] = [
+    "/healthz/../api/v1/fleet",
+    "/healthz/%2e%2e/api/v1/fleet",
+    "/webhooks/../api/v1/fleet",
+    "/webhooks/github/..%2f..%2fapi/v1/fleet",
+    "/runner/v1/../../api/v1/fleet",
+    "/runner/v1/%2e%2e/%2e%2e/api/v1/fleet",
+    "//api/v1/fleet",
+    "/./api/v1/fleet",
+    "/api//v1/fleet",
+    "/api%2fv1%2ffleet",
+    "/API/V1/FLEET",
+    "/api/v1/fleet/",
+    "/api/v1/fleet;x=1",
+    "/api/v1/fleet%00",
+    "/api/v1/fleet%20",
+    "\\api\\v1\\fleet",
+    "http://127.0.0.1/api/v1/fleet",
+    "/page/../../../../../../etc/passwd",
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_detour_leads_past_the_gate_or_to_a_file() {
+    let house = House::open(&pool(0, 1)).await;
+    for path in DETOURS
+        .into_iter()
+        .chain(["/..%2f..%2f..%2f..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd"])
+    {
+        let answer = house.nobody.get(path);
+        assert!(matches!(answer.status, 0 | 400 | 401 | 404), "{path}: {answer:?}");
+        assert!(!answer.body.contains("\"controller\":\""), "{path}: {answer:?}");
+        assert!(!answer.body.contains("root:"), "{path}: {answer:?}");
+        // Whoever may look sees the fleet at its own address, and at no other.
+        let answer = house.eye.get(path);
+        let is_own = path.starts_with("http://");
+        assert_eq!(answer.status == 200, is_own, "{path}: {answer:?}");
+    }
+    // A name is one segment whatever is in it, and finds nobody but its owner.
+    for name in ["..%2f..%2ffleet", "%2e%2e", "x%2fexplain", "%00", "%ff", "%0d%0aX-Evil:1"] {
+        let answer = house.eye.get(&format!("/api/v1/instances/{name}"));
+        assert!(matches!(answer.status, 400 | 404), "{name}: {answer:?}");
+        assert_eq!(answer.header("x-evil"), None, "{name}: {answer:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_tells_browsers_to_trust_nothing() {
     let house = House::open(&pool(0, 1)).await;
     for answer in [
@@ -205,6 +275,10 @@ async fn the_public_address_serves_webhooks_and_nothing_else() {
     let outside = Client::new(public);
     for path in ["/", "/healthz", "/readyz", "/metrics", "/api/v1/fleet", "/openapi.json"] {
         assert_eq!(outside.get(path).status, 404, "{path}");
+    }
+    for path in DETOURS {
+        let answer = outside.get(path);
+        assert!(matches!(answer.status, 0 | 400 | 401 | 404 | 405), "{path}: {answer:?}");
     }
     assert_eq!(outside.post("/webhooks/github", &json!({})).status, 401, "unsigned");
 }

@@ -25,6 +25,19 @@ async fn every_read_answers_with_what_it_promises() {
     let said = eye.get("/api/v1/pools/linux/explain").json();
     assert_eq!(said["subject"], json!({"kind": "pool", "name": "linux"}));
 
+    let upper = name.to_uppercase();
+    for (query, count) in [
+        (format!("q={upper}"), 1),
+        ("q=nobody-is-called-so".to_owned(), 0),
+        (format!("q={name}&state=busy"), 0),
+        ("stuck=true".to_owned(), 0),
+        ("stuck=false&pool=linux".to_owned(), 1),
+    ] {
+        let found = eye.get(&format!("/api/v1/instances?{query}")).json();
+        assert_eq!(found["items"].as_array().map(Vec::len), Some(count), "{query}: {found}");
+    }
+    assert_eq!(eye.get("/api/v1/instances?state=deleted&q=x").status, 400);
+    assert_eq!(eye.get("/api/v1/instances?stuck=perhaps").status, 400);
     let one = eye.get(&format!("/api/v1/instances/{name}")).json();
     assert_eq!((&one["state"], &one["owned"]), (&json!("idle"), &json!(true)));
     assert_eq!(one["death"], json!(null));

@@ -99,6 +99,22 @@ async fn a_wrong_clock_a_missing_group_and_a_missing_hook_are_told() {
 }
 
 #[tokio::test]
+async fn a_group_that_lets_only_some_in_is_told() {
+    let desk = good(Desk::with_token()).await;
+    for (key, value, grade_of_it, says) in [
+        ("visibility", Value::from("selected"), "doubt", "selected repositories only"),
+        ("restricted_to_workflows", Value::from(true), "doubt", "selected workflows only"),
+        ("allows_public_repositories", Value::from(false), "ok", "public repositories are not"),
+        ("allows_public_repositories", Value::Null, "ok", "`Default` is there\""),
+    ] {
+        desk.sim.lie(|lies| lies.groups_are = vec![(key, value)]);
+        let (rows, text) = tried(&desk, 0);
+        assert_eq!(grade(&rows, "group"), grade_of_it, "{text}");
+        assert!(text.contains(says), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn a_configuration_that_cannot_be_used_asks_nobody() {
     let desk = Desk::with_token();
     desk.write("ostler.toml", "nonsense = 1");

@@ -109,6 +109,34 @@ pub struct Forge {
     pub kind: String,
     /// What it still lets us ask, as it told us.
     pub budgets: Vec<Budget>,
+    /// By how many seconds our clock is ahead of the forge's.
+    pub clock_ahead_seconds: i64,
+    /// How well its webhooks are heard.
+    pub webhooks: Webhooks,
+    /// Versions of the runner in use that it will soon send no more jobs.
+    pub ending_versions: Vec<EndingVersion>,
+}
+
+/// How well webhooks are heard, since the daemon was started.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Webhooks {
+    /// Deliveries about jobs that the forge's own log names.
+    pub logged: u64,
+    /// Those of them that nobody took at the first try.
+    pub missed: u64,
+    /// Jobs that were found by asking, and that no webhook had told of in a minute.
+    pub found_by_asking: u64,
+}
+
+/// A version of the runner that the forge will soon send no more jobs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EndingVersion {
+    /// Which.
+    pub version: String,
+    /// When it ends.
+    pub ends_at: Timestamp,
+    /// What happens, and what to do.
+    pub sentence: String,
 }
 
 /// What is left of one budget.

@@ -13,7 +13,10 @@ use utoipa::ToSchema;
 
 pub use deaths::{Death, DeathDetail};
 pub use events::{Event, Lagged, Subject, Timeline};
-pub use fleet::{Budget, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts, Totals, Version};
+pub use fleet::{
+    Budget, EndingVersion, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts, Totals,
+    Version, Webhooks,
+};
 pub use instances::{Instance, InstanceDetail, Runner, Warrant, Wish};
 pub use jobs::Job;
 pub use pools::{AvoidedHost, Pool, PoolDetail, QueueMinute};

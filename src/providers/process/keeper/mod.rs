@@ -1,7 +1,7 @@
 //! The keeper of one runner: starts it, listens to it, ends it, and says how it ended.
 //!
 //! ```text
-//!  keeper.json ─▶ fill work/ ─▶ cgroup ─▶ start ─▶ keeper.json ─▶ … ─▶ kill the rest ─▶ exit.json
+//!  keeper.json ─▶ fill work/ ─▶ (wait for work) ─▶ cgroup ─▶ start ─▶ keeper.json ─▶ … ─▶ kill the rest ─▶ exit.json
 //!                                                                 │
 //!                        output → ring · SIGCHLD → reap · SIGTERM → the runner's group, grace
 //! ```
@@ -12,6 +12,7 @@
 mod ending;
 mod hearing;
 mod starting;
+mod waiting;
 
 use std::io;
 use std::path::Path;
@@ -81,7 +82,7 @@ impl Ears {
 async fn keep(home: &Home) -> io::Result<()> {
     let mut ears = Ears::open()?;
     let missing = || io::Error::other("there is no plan");
-    let plan: Plan = files::read(&home.plan())?.ok_or_else(missing)?;
+    let mut plan: Plan = files::read(&home.plan())?.ok_or_else(missing)?;
     let mut keeping = Keeping {
         keeper: Identity::of(rustix::process::getpid().as_raw_nonzero().get())?,
         boot: std::fs::read_to_string(BOOT_ID)?.trim().to_owned(),
@@ -91,7 +92,7 @@ async fn keep(home: &Home) -> io::Result<()> {
     // The ring first: whoever finds a keeper finds its log.
     let mut hearing = Hearing::open(home, plan.ready_line.as_deref())?;
     files::write(&home.keeper(), &keeping)?;
-    let end = match starting::start(home, &plan, &mut keeping, &mut ears, &mut hearing).await {
+    let end = match starting::start(home, &mut plan, &mut keeping, &mut ears, &mut hearing).await {
         Ok(runner) => {
             let watched = watch(home, runner, &mut ears, &mut hearing).await;
             // Whatever went wrong, nothing may live on unwatched.

@@ -10,6 +10,7 @@ use rustix::process::Pid;
 use super::Ears;
 use super::ending::End;
 use super::hearing::Hearing;
+use super::waiting::wait_for_work;
 use crate::providers::process::cgroup::Cgroup;
 use crate::providers::process::copy;
 use crate::providers::process::files::{self, Home, Keeping, Plan};
@@ -25,12 +26,15 @@ const NOT_THERE: i32 = 127;
 /// Starts the runner, or says how its life ended before it began.
 pub(super) async fn start(
     home: &Home,
-    plan: &Plan,
+    plan: &mut Plan,
     keeping: &mut Keeping,
     ears: &mut Ears,
     hearing: &mut Hearing,
 ) -> Result<Pid, End> {
     fill(home, plan, ears, hearing).await?;
+    if let Some(waiting) = &plan.waiting {
+        plan.secrets = wait_for_work(home, waiting, plan.user, ears, hearing).await?;
+    }
     if plan.cgroup {
         match Cgroup::make(&Cgroup::name(&plan.uid), plan.limits) {
             Ok(made) => keeping.cgroup = Some(made),

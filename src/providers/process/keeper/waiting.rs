@@ -1,0 +1,62 @@
+//! Waiting for work: the life of a machine that is bound late, until it has a registration.
+
+use ostler_actors::ports::Jit;
+
+use super::Ears;
+use super::ending::End;
+use super::hearing::Hearing;
+use crate::providers::asking::{Asking, NoWork, ask_for_work};
+use crate::providers::process::files::{Home, Waiting};
+use crate::providers::process::user::User;
+use crate::providers::process::{jit, ticket};
+
+/// What one says who was told to leave and forgotten.
+const FORGOTTEN: i32 = 75;
+
+/// Waits until there is work and lays it out; returns the names of its files. A wish to stop is
+/// heard meanwhile.
+pub(super) async fn wait_for_work(
+    home: &Home,
+    waiting: &Waiting,
+    user: Option<User>,
+    ears: &mut Ears,
+    hearing: &mut Hearing,
+) -> Result<Vec<String>, End> {
+    let jit = ask(home, waiting, ears, hearing).await?;
+    let laid = jit::lay_out(Some(&jit), waiting.form, &home.work(), user);
+    let names = laid.map_err(|error| {
+        hearing.note(&error.to_string());
+        End::unbegun(None)
+    })?;
+    // Only now: an answer that was lost on the way is asked for again.
+    if let Err(error) = ticket::tear_up(home) {
+        hearing.note(&format!("cannot tear up the ticket: {error}"));
+    }
+    Ok(names)
+}
+
+async fn ask(
+    home: &Home,
+    waiting: &Waiting,
+    ears: &mut Ears,
+    hearing: &mut Hearing,
+) -> Result<Jit, End> {
+    let asking = Asking {
+        server: waiting.server.clone(),
+        instance: waiting.instance.clone(),
+        token_file: home.ticket(),
+        ca: None,
+    };
+    let mut say = |line: &str| hearing.note(line);
+    let work = tokio::select! {
+        work = ask_for_work(&asking, &mut say) => work,
+        _ = ears.stop.recv() => {
+            say("told to stop before there was work");
+            return Err(End::stopped());
+        }
+    };
+    work.map_err(|why| match why {
+        NoWork::Refused => End::unbegun(Some(1)),
+        NoWork::Forgotten => End::unbegun(Some(FORGOTTEN)),
+    })
+}
