@@ -7,15 +7,10 @@
 //! begun after that find nothing. A machine that comes later still finds no registration and can
 //! never come online; the reaper finds it and gives it an owner.
 
-use std::time::Duration;
-
-use super::backoff::backoff;
 use super::call::{Call, CallKind};
 use super::registering::Proof;
 use super::turn::Turn;
-use crate::model::{
-    Binding, End, MachineView, Registration, State, Timestamp, What, after, is_due,
-};
+use crate::model::{Binding, End, MachineView, Registration, State, Timestamp, What, is_due};
 use crate::mutants::{self, Mutant};
 use crate::ports::{CreateError, Handover, MintError, Minted};
 
@@ -103,7 +98,7 @@ impl Turn<'_> {
             .create_called_at
             .is_some_and(|called_at| is_due(called_at, self.policy().create_settle, begun));
         if self.is_under_way(CallKind::Create) || !settled || self.row.registration.may_exist() {
-            self.look_for_it_later();
+            self.look_later();
         } else if self.is_absence_proven(begun) {
             self.not_created("create was not answered and nothing came of it");
         }
@@ -118,29 +113,17 @@ impl Turn<'_> {
     fn drive_unanswered_create(&mut self, called_at: Timestamp) {
         self.drive_look();
         if self.notes.look_at.is_none() && !self.is_under_way(CallKind::LookMachine) {
-            self.look_for_it_later();
+            self.look_later();
             self.drive_look();
         }
         // A job that the forge proved to run here needs a machine: it exists, seen or not.
-        let works = self.row.executing.is_some() && self.row.job_over.is_none();
-        if works || !self.has_passed(called_at, self.policy().create_settle) {
+        if self.works() || !self.has_passed(called_at, self.policy().create_settle) {
             return;
         }
         if self.row.registration == Registration::None {
             return;
         }
         self.drive_removal(Proof::Twice);
-    }
-
-    fn look_for_it_later(&mut self) {
-        let wait = backoff(
-            Duration::from_secs(5),
-            Duration::from_mins(1),
-            self.notes.blind_looks,
-            self.row.id.as_str(),
-        );
-        self.notes.blind_looks += 1;
-        self.notes.look_at = Some(after(self.now, wait));
     }
 
     fn not_created(&mut self, why: &str) {

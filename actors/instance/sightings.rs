@@ -293,7 +293,8 @@ impl Turn<'_> {
         }
     }
 
-    fn look_later(&mut self) {
+    /// Plans another look, later each time nothing is found or said.
+    pub(super) fn look_later(&mut self) {
         let wait = backoff(
             Duration::from_secs(5),
             Duration::from_mins(1),

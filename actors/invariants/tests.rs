@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::instance::wished;
 use crate::mail::Inlet;
 use crate::model::{
-    Asked, Binding, Conclusion, Confidence, End, Epoch, Event, Execution, ExitFacts, ExitRecord,
-    Fault, ForgeId, Generation, HeldOffer, Instance, InstanceId, Job, JobFact, JobId, JobOver,
-    Offer, OfferEnd, OfferStage, OpenOffer, Petition, Place, PoolId, Reason, Registration,
-    RunnerId, Scope, State, Subject, Tail, Timestamp, Verdict, VerdictClass, Version, Warrant,
-    WarrantKind, What, Wish, WishRank, WriteId, after,
+    Asked, Conclusion, Confidence, End, Epoch, Event, Execution, ExitFacts, ExitRecord, Fault,
+    ForgeId, Generation, HeldOffer, Instance, InstanceId, Job, JobFact, JobId, JobOver, Offer,
+    OfferEnd, OfferStage, OpenOffer, Petition, Place, PoolId, Reason, Registration, RunnerId,
+    State, Subject, Tail, Timestamp, Verdict, VerdictClass, Version, Warrant, WarrantKind, What,
+    Wish, WishRank, after,
 };
+use crate::pool::fixtures::spec;
 use crate::ports::InstanceSave;
 
 fn now() -> Timestamp {
@@ -32,39 +34,16 @@ fn row(state: State) -> Instance {
     let going = state >= State::PendingDelete;
     let warrant = Warrant { kind: WarrantKind::OwnEnd, evidence: vec![], at: now() };
     Instance {
-        id: "linux-1".into(),
-        pool: "linux".into(),
-        provider: "k8s".into(),
-        forge: "github".into(),
-        scope: Scope::Organization("acme".into()),
-        binding: Binding::Late,
-        revision: "r1".into(),
-        machine: "linux-1".into(),
-        uid: None,
-        host: None,
         state,
-        since: now(),
-        created_at: now(),
         version: Version(5),
-        write: WriteId(0),
         events: 5,
-        wish: None,
         create_called_at: lives.then(now),
         seen_at: lives.then(now),
-        ready_at: None,
-        once_started: false,
-        mints: 0,
-        registration: Registration::None,
-        sealed_jit: None,
-        last_word: None,
-        offer: None,
-        executing: None,
-        job_over: None,
         end: (state >= State::Ended).then_some(End::Gone { deleted_externally: false }),
         warrant: going.then_some(warrant),
         verdict: going.then_some(VerdictClass::Vanished),
         machine_gone_at: (state == State::Deleted).then(now),
-        adopted: false,
+        ..wished("linux-1".into(), &spec(0, 1), now())
     }
 }
 

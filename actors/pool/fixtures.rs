@@ -12,12 +12,12 @@ use tokio::task::AbortHandle;
 use super::Report;
 use super::standing::of_new;
 use crate::base::Base;
-use crate::instance::Permit;
+use crate::instance::{Permit, wished};
 use crate::model::{
     Began, Binding, Epoch, Event, ExitRecord, HostName, Instance, InstanceId, Job, JobId,
     JobNotice, Labels, MachineName, MachinePhase, MachineSpec, MachineView, Policy, PoolId,
-    PoolRow, PoolSpec, ProviderId, Registration, Revision, Scope, Stamp, State, Subject, Timestamp,
-    Version, WishRank, Worker, WriteId, after,
+    PoolRow, PoolSpec, ProviderId, Revision, Scope, Stamp, State, Subject, Timestamp, Version,
+    WishRank, Worker, WriteId, after,
 };
 use crate::ports::{
     Chance, Clock, Controller, Errand, InstanceRows, InstanceSave, Jit, Records, SaveError, Seal,
@@ -155,42 +155,14 @@ pub(crate) fn controller() -> Controller {
 }
 
 pub(crate) fn row(id: &str, state: State) -> Instance {
-    let spec = spec(0, 1);
     let now = Timestamp::UNIX_EPOCH;
     Instance {
-        id: id.into(),
-        pool: spec.id,
-        provider: spec.provider,
-        forge: spec.forge,
-        scope: spec.scope,
-        binding: spec.binding,
-        revision: spec.revision,
-        machine: id.into(),
-        uid: None,
-        host: None,
         state,
-        since: now,
-        created_at: now,
         version: Version(1),
         write: WriteId(1),
-        events: 0,
-        wish: None,
         create_called_at: Some(now),
         seen_at: Some(now),
-        ready_at: None,
-        once_started: false,
-        mints: 0,
-        registration: Registration::None,
-        sealed_jit: None,
-        last_word: None,
-        offer: None,
-        executing: None,
-        job_over: None,
-        end: None,
-        warrant: None,
-        verdict: None,
-        machine_gone_at: None,
-        adopted: false,
+        ..wished(id.into(), &spec(0, 1), now)
     }
 }
 

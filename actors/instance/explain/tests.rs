@@ -1,8 +1,10 @@
 use super::*;
+use crate::instance::fixtures::spec;
+use crate::instance::wished;
 use crate::model::{
     Binding, ExitFacts, ForgeId, Generation, HeldOffer, InstanceId, JobId, JobOver, Petition,
-    Reason, Refusal, RunnerId, Scope, Subject, VerdictClass, Version, Warrant, WarrantKind, Wish,
-    WishRank, WriteId, after,
+    Reason, Refusal, RunnerId, Subject, VerdictClass, Version, Warrant, WarrantKind, Wish,
+    WishRank, after,
 };
 
 fn at(second: u64) -> Timestamp {
@@ -14,41 +16,8 @@ fn job(number: u64) -> JobId {
 }
 
 fn row(state: State, since: u64) -> Instance {
-    Instance {
-        id: "linux-1".into(),
-        pool: "linux".into(),
-        provider: "k8s".into(),
-        forge: "github".into(),
-        scope: Scope::Organization("acme".into()),
-        binding: Binding::Late,
-        revision: "r1".into(),
-        machine: "linux-1".into(),
-        uid: None,
-        host: None,
-        state,
-        since: at(since),
-        created_at: at(0),
-        version: Version(3),
-        write: WriteId(0),
-        events: 0,
-        wish: None,
-        create_called_at: None,
-        seen_at: None,
-        ready_at: None,
-        once_started: false,
-        mints: 0,
-        registration: Registration::None,
-        sealed_jit: None,
-        last_word: None,
-        offer: None,
-        executing: None,
-        job_over: None,
-        end: None,
-        warrant: None,
-        verdict: None,
-        machine_gone_at: None,
-        adopted: false,
-    }
+    let born = wished("linux-1".into(), &spec(Binding::Late), at(0));
+    Instance { state, since: at(since), version: Version(3), ..born }
 }
 
 fn event(seq: u32, first: u64, last: u64, count: u32, what: What) -> Event {

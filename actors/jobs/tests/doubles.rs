@@ -8,11 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::task::{AbortHandle, LocalSet};
 
-use super::T0;
+use super::{T0, pool};
 use crate::base::Base;
+use crate::instance::wished;
 use crate::model::{
     Binding, Epoch, Event, ExitRecord, Instance, InstanceId, Job, JobId, JobNotice, MachineName,
-    PoolId, PoolRow, ProviderId, Registration, State, Subject, Timestamp, Version, WriteId, after,
+    PoolId, PoolRow, ProviderId, State, Subject, Timestamp, Version, WriteId, after,
 };
 use crate::ports::{
     Chance, Clock, Controller, Errand, JobRows, JobSave, Records, SaveError, Spawner, StoreError,
@@ -61,39 +62,14 @@ impl Spawner for Here {
 /// Returns the row of a late-bound instance of pool `linux`.
 pub(crate) fn instance(id: &str, state: State) -> Instance {
     Instance {
-        id: id.into(),
-        pool: "linux".into(),
-        provider: "k8s".into(),
-        forge: "github".into(),
-        scope: "acme".parse().unwrap(),
-        binding: Binding::Late,
-        revision: "1".into(),
-        machine: id.into(),
-        uid: None,
-        host: None,
         state,
-        since: T0,
-        created_at: T0,
+        binding: Binding::Late,
         version: Version(1),
         write: WriteId(1),
-        events: 0,
-        wish: None,
         create_called_at: Some(T0),
         seen_at: Some(T0),
         ready_at: Some(T0),
-        once_started: false,
-        mints: 0,
-        registration: Registration::None,
-        sealed_jit: None,
-        last_word: None,
-        offer: None,
-        executing: None,
-        job_over: None,
-        end: None,
-        warrant: None,
-        verdict: None,
-        machine_gone_at: None,
-        adopted: false,
+        ..wished(id.into(), &pool("linux", &["linux"]), T0)
     }
 }
 

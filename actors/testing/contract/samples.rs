@@ -1,12 +1,13 @@
 //! Rows to try a store with.
 
+use crate::instance::wished;
 use crate::model::{
-    Asked, Binding, Conclusion, Confidence, DeliveryId, Epoch, Event, ExitRecord, Fault, ForgeId,
-    Generation, Instance, InstanceId, Job, JobFact, JobId, JobNotice, Labels, MachineName, Offer,
-    Place, PoolId, ProviderId, Registration, Revision, Scope, State, Subject, Tail, Timestamp,
-    Verdict, VerdictClass, Version, WarrantKind, What, WriteId,
+    Asked, Conclusion, Confidence, DeliveryId, Epoch, Event, ExitRecord, Fault, ForgeId,
+    Generation, Instance, InstanceId, Job, JobFact, JobId, JobNotice, Labels, Offer, Place,
+    Subject, Tail, Timestamp, Verdict, VerdictClass, Version, WarrantKind, What, WriteId,
 };
 use crate::ports::InstanceSave;
+use crate::testing::pool;
 
 /// Returns the date so many seconds after the epoch.
 pub fn stamp(seconds: i64) -> Timestamp {
@@ -15,41 +16,8 @@ pub fn stamp(seconds: i64) -> Timestamp {
 
 /// Returns a fresh row.
 pub fn instance(id: &str) -> Instance {
-    Instance {
-        id: InstanceId::new(id),
-        pool: PoolId::new("linux"),
-        provider: ProviderId::new("k8s"),
-        forge: ForgeId::new("github"),
-        scope: Scope::Organization("acme".into()),
-        binding: Binding::Early,
-        revision: Revision::new("r1"),
-        machine: MachineName::new(id),
-        uid: None,
-        host: None,
-        state: State::PendingCreate,
-        since: stamp(1),
-        created_at: stamp(1),
-        version: Version(1),
-        write: WriteId(17),
-        events: 0,
-        wish: None,
-        create_called_at: None,
-        seen_at: None,
-        ready_at: None,
-        once_started: false,
-        mints: 0,
-        registration: Registration::None,
-        sealed_jit: None,
-        last_word: None,
-        offer: None,
-        executing: None,
-        job_over: None,
-        end: None,
-        warrant: None,
-        verdict: None,
-        machine_gone_at: None,
-        adopted: false,
-    }
+    let born = wished(InstanceId::new(id), &pool("linux", "k8s", 10), stamp(1));
+    Instance { version: Version(1), write: WriteId(17), ..born }
 }
 
 /// Returns the save that makes this row follow the version before it.

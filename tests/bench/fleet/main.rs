@@ -12,6 +12,9 @@
 #![expect(clippy::panic, reason = "a bench that cannot measure stops")]
 #![expect(clippy::cast_precision_loss, reason = "figures are for people")]
 
+#[path = "../../support/external.rs"]
+#[expect(dead_code, reason = "the bench looks into no cloud")]
+mod external;
 mod floor;
 mod forge;
 mod house;

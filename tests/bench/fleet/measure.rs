@@ -44,6 +44,8 @@ pub(crate) fn all() {
     let sqlite = Setting { name: "SQLite", machines: simulated, server: None };
     let processes =
         Setting { name: "SQLite, processes", machines: Machines::Processes, server: None };
+    let external =
+        Setting { name: "SQLite, external no-op", machines: Machines::External, server: None };
     let server = Postgres::start_with("fsync=on").map(std::sync::Arc::new);
     let postgres = server.map(|server| Setting {
         name: "PostgreSQL",
@@ -57,15 +59,19 @@ pub(crate) fn all() {
                 latency(&mut part, setting, rate, floors);
             }
         }
-        for rate in [10, 50] {
-            latency(&mut part, &processes, rate, floors);
+        for setting in [&processes, &external] {
+            for rate in [10, 50] {
+                latency(&mut part, setting, rate, floors);
+            }
         }
     }
     if wanted("burst") {
         for setting in &both {
             bursts(&mut part, setting, &[50, 200, 1_000, 5_000], floors);
         }
-        bursts(&mut part, &processes, &[50, 200], floors);
+        for setting in [&processes, &external] {
+            bursts(&mut part, setting, &[50, 200], floors);
+        }
     }
     if wanted("churn") {
         for setting in &both {
@@ -161,9 +167,7 @@ fn latency(part: &mut Part, setting: &Setting, rate: u32, floors: Floors) {
     let mut answered: Vec<u64> = shown.sent.iter().map(|it| it.1).collect();
     answered.sort_unstable();
     let (from_sent, from_answer) = (after(&sent), after(&answered));
-    let floor = floors.commit * 5.0
-        + floors.ask * 2.0
-        + if setting.machines == Machines::Processes { floors.spawn * 2.0 } else { 0.0 };
+    let floor = floors.commit * 5.0 + floors.ask * 2.0 + spawns(setting.machines) * floors.spawn;
     let what = |which: &str| format!("webhook sent to create, {rate}/s, {}, {which}", setting.name);
     let floor_is = "five commits and two round trips, one after another";
     let goal = |figure: Figure, most: f64| if rate == 200 { figure.at_most(most) } else { figure };
@@ -198,9 +202,7 @@ fn bursts(part: &mut Part, setting: &Setting, sizes: &[u32], floors: Floors) {
         let answered = shown.sent.iter().map(|it| it.1).max().unwrap_or_default();
         let accepted = (answered as f64 - began as f64) / 1e6;
         each.push(took / f64::from(*size));
-        let floor = f64::from(*size)
-            * (floors.ask * 2.0
-                + if setting.machines == Machines::Processes { floors.spawn * 2.0 } else { 0.0 });
+        let floor = f64::from(*size) * (floors.ask * 2.0 + spawns(setting.machines) * floors.spawn);
         part.take(
             Figure::new(
                 format!("burst of {size} jobs to the last create, {}", setting.name),
@@ -443,6 +445,15 @@ fn restart(part: &mut Part, stage: &mut Stage, setting: &Setting, size: u32) {
         rss,
         "MiB",
     ));
+}
+
+/// Returns how many processes a create starts before it counts: keeper and runner, or the provider.
+fn spawns(machines: Machines) -> f64 {
+    match machines {
+        Machines::Simulated => 0.0,
+        Machines::Processes => 2.0,
+        Machines::External => 1.0,
+    }
 }
 
 fn total(stage: &Stage) -> u64 {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tempfile::TempDir;
 
+use super::external::compiled;
 use super::forge::{Queue, SECRET, Setup, Shown};
 
 /// Says what makes the machines.
@@ -20,6 +21,8 @@ pub(crate) enum Machines {
     Simulated,
     /// Processes of this computer, by `ostler run`.
     Processes,
+    /// An executable that speaks GARM's protocol and makes nothing but a file, by `ostler run`.
+    External,
 }
 
 /// Says what is wanted.
@@ -94,6 +97,7 @@ impl Stage {
         stage.write("token", "a token");
         stage.write("hook.secret", SECRET);
         stage.write("seal.key", &"5a".repeat(32));
+        stage.write("provider.conf", &format!("state={}\n", stage.path().join("cloud").display()));
         stage.configure(&stage.pool());
         stage
     }
@@ -117,6 +121,7 @@ impl Stage {
         let store = self.wish.store.as_ref().unwrap_or(&default);
         let forge = &self.forge_at;
         let tick = self.wish.tick.unwrap_or(60);
+        let provider = self.provider();
         let text = format!(
             r#"
 [daemon]
@@ -129,6 +134,7 @@ seal_key = {{ file = "seal.key" }}
 
 [http]
 listen = "127.0.0.1:0"
+public_url = "http://127.0.0.1:1"
 
 [forge.github]
 kind = "github"
@@ -138,9 +144,7 @@ webhook_secret = {{ file = "hook.secret" }}
 jit_per_minute = 0
 
 [provider.local]
-kind = "process"
-command = ["/bin/sleep", "1000000"]
-work_dir = "{folder}/processes"
+{provider}
 
 [reaper]
 tick = "{tick}s"
@@ -162,6 +166,20 @@ start_permits_per_host = 10000
         self.write("ostler.toml.new", &text);
         fs::rename(self.path().join("ostler.toml.new"), self.path().join("ostler.toml"))
             .expect("our folder");
+    }
+
+    /// Returns the provider's section. No machine of a benchmark ever asks for anything.
+    fn provider(&self) -> String {
+        let folder = self.path().display();
+        match self.wish.machines {
+            Machines::Simulated | Machines::Processes => format!(
+                "kind = \"process\"\ncommand = [\"/bin/sleep\", \"1000000\"]\nwork_dir = \"{folder}/processes\""
+            ),
+            Machines::External => format!(
+                "kind = \"external\"\nexecutable = \"{}\"\nconfig_file = \"{folder}/provider.conf\"\nconcurrency = 32",
+                compiled().display()
+            ),
+        }
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -187,7 +205,7 @@ start_permits_per_host = 10000
                 }
                 command
             }
-            Machines::Processes => {
+            Machines::Processes | Machines::External => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_ostler"));
                 command
                     .args(["run", "--log", "warn,ostler::cli=info", "--config"])
@@ -210,7 +228,7 @@ start_permits_per_host = 10000
                     .unwrap_or_else(|| panic!("no daemon: {}", self.log()));
                 (http.to_owned(), board.to_owned())
             }
-            Machines::Processes => (self.address_in_log(), String::new()),
+            Machines::Processes | Machines::External => (self.address_in_log(), String::new()),
         };
         self.daemon = Some(Running { child, http, board });
         until("the daemon leads", Duration::from_mins(2), || {
@@ -318,39 +336,27 @@ start_permits_per_host = 10000
                 let log = fs::read_to_string(self.path().join("creates")).unwrap_or_default();
                 log.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
             }
-            Machines::Processes => {
-                let made = self
-                    .machine_folders()
-                    .into_iter()
-                    .filter_map(|it| fs::metadata(it).ok()?.created().ok());
-                made.filter_map(|at| {
-                    u64::try_from(at.duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos()).ok()
-                })
-                .collect()
-            }
+            Machines::Processes => births(self.machine_folders()),
+            Machines::External => births(entries(&self.path().join("cloud/bootstrap"))),
         };
         moments.sort_unstable();
         moments
     }
 
     fn machine_folders(&self) -> Vec<PathBuf> {
-        let Ok(entries) = fs::read_dir(self.path().join("processes")) else { return Vec::new() };
-        let paths = entries.filter_map(|entry| entry.ok().map(|it| it.path()));
+        let mut paths = entries(&self.path().join("processes"));
+        paths.retain(|it| {
+            it.is_dir() && !it.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b"."))
+        });
         paths
-            .filter(|it| {
-                it.is_dir()
-                    && !it.file_name().is_some_and(|it| it.as_encoded_bytes().starts_with(b"."))
-            })
-            .collect()
     }
 
     /// Returns how many machines exist.
     pub(crate) fn machines(&self) -> usize {
         match self.wish.machines {
-            Machines::Simulated => {
-                fs::read_dir(self.path().join("machines")).map(Iterator::count).unwrap_or_default()
-            }
+            Machines::Simulated => entries(&self.path().join("machines")).len(),
             Machines::Processes => self.machine_folders().len(),
+            Machines::External => entries(&self.path().join("cloud/machines")).len(),
         }
     }
 
@@ -375,6 +381,21 @@ impl Drop for Stage {
             );
         }
     }
+}
+
+/// Returns what is in a folder; nothing where there is none.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok().map(|it| it.path())).collect()
+}
+
+/// Returns when these came to be, in nanoseconds.
+fn births(paths: Vec<PathBuf>) -> Vec<u64> {
+    let nanos = |path: PathBuf| {
+        let at = fs::metadata(path).ok()?.created().ok()?;
+        u64::try_from(at.duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos()).ok()
+    };
+    paths.into_iter().filter_map(nanos).collect()
 }
 
 /// Ends the machines of a folder: their keepers carry its path in their arguments.
