@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use ostler_actors::ports::Records as _;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
@@ -198,6 +199,16 @@ pub(crate) fn provider_hangs(row: &mut Row) {
         row.injected = "8 creates at a provider that never answers, 45 s".into();
         // The hanging provider is mended: it never made anything, and says so from now on.
         fs::write(&hanging, "#!/bin/sh\n[ \"$GARM_COMMAND\" = ListInstances ] && echo '[]' && exit 0\n[ \"$GARM_COMMAND\" = DeleteInstance ] && exit 0\nexit 30\n").expect("our folder");
+        // A provider that is in use cannot be taken out of the configuration; its pool can.
+        herd.stage.write_config(&format!("{base}\n{external}\n{healthy}"));
+        daemon.signal(Signal::HUP);
+        let records = herd.stage.records().await;
+        until("nobody hangs any more", Duration::from_mins(5), async || {
+            let rows = records.live_instances(None).await.unwrap_or_default();
+            !rows.iter().any(|row| row.pool.as_str() == "stuck")
+        })
+        .await;
+        records.close().await;
         herd.end(daemon, row).await;
     });
 }
