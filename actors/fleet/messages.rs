@@ -67,7 +67,7 @@ pub enum ToFleet {
     Missed(ProviderId, MachineName),
     /// The reaper found a machine of ours without a record.
     Orphan(ProviderId, MachineView),
-    /// The reaper wants an instance asked; the pool's budget applies.
+    /// The reaper, or whoever watches the hosts, wants an instance asked; the pool's budget applies.
     Reap {
         /// Its pool.
         pool: PoolId,

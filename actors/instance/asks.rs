@@ -44,6 +44,7 @@ impl Turn<'_> {
             | Reason::Orphan
             | Reason::OfferEnded
             | Reason::Spent
+            | Reason::HostDrain
             | Reason::Operator => self.consent(&ask),
         };
         if let Err(why) = answer {

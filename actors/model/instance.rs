@@ -293,6 +293,8 @@ pub enum Reason {
     OfferEnded,
     /// Something ran here, is over, and nobody can name it.
     Spent,
+    /// Its host is being emptied.
+    HostDrain,
     /// An operator asked.
     Operator,
 }
@@ -313,6 +315,7 @@ impl Reason {
             Self::Unregistered => "unregistered",
             Self::OfferEnded => "offer_ended",
             Self::Spent => "spent",
+            Self::HostDrain => "host_drain",
             Self::Operator => "operator",
         }
     }

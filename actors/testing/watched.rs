@@ -28,9 +28,14 @@ pub struct Watched {
 impl Watched {
     /// Makes a world and starts the real fleet in it; needs a runtime with paused time.
     pub fn new(plan: Plan) -> Self {
+        Self::with(plan, start_fleet)
+    }
+
+    /// Makes a world and starts a daemon in it that is not quite the usual one.
+    pub fn with(plan: Plan, daemon: impl Fn(SimPorts) -> Inlet<ToFleet> + 'static) -> Self {
         let checker =
             Rc::new(RefCell::new(Checker::new(&plan.pools, plan.settings.requeue.orphan_after)));
-        let world = World::new(plan, start_fleet).watched_by(Eyes(Rc::clone(&checker)));
+        let world = World::new(plan, daemon).watched_by(Eyes(Rc::clone(&checker)));
         Self { world, checker }
     }
 

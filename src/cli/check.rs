@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::config::{self, Loaded, Outside, Problems, Severity};
+use crate::config::{self, Loaded, Outside, Problems, ProviderSettings, Severity};
 
 /// Checks the configuration: every problem at once, each with its place and the way out.
 #[derive(Debug, Args)]
@@ -72,7 +72,15 @@ fn tell(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     } else {
         format!("; {}", count(&loaded.warnings))
     };
-    writeln!(out, "ok: pools {pools}, forges {forges}, providers {providers}{end}")
+    writeln!(out, "ok: pools {pools}, forges {forges}, providers {providers}{end}")?;
+    for (name, provider) in &config.providers {
+        if let ProviderSettings::Kubernetes(pods) = provider
+            && let Some(says) = super::live::unnamed_image(config, name, pods)
+        {
+            writeln!(out, "note: {says}")?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the last line: how many errors and warnings there are.

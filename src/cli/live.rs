@@ -12,7 +12,9 @@ use crate::config::{Config, External, ForgeSettings, Kubernetes, ProviderSetting
 use crate::daemon::{open_forge, open_kubernetes, probe_external, try_provider};
 use crate::github::{Finding, Grade, LiveWish};
 use crate::providers::external::Told;
-use crate::providers::kubernetes::{Granted, Need, RIGHTS, Rehearsed, is_needed};
+use crate::providers::kubernetes::{
+    Granted, Need, RIGHTS, Rehearsed, default_poller_image, is_needed,
+};
 
 /// Shows one finding and where it belongs.
 #[derive(Serialize)]
@@ -129,6 +131,9 @@ async fn try_cluster(config: &Config, name: &str, kubernetes: &Kubernetes) -> Ve
     if rows.is_empty() {
         rows.push(row("rights", Grade::Ok, "may do all that is needed".into()));
     }
+    if let Some(says) = unnamed_image(config, name, kubernetes) {
+        rows.push(row("image", Grade::Doubt, says));
+    }
     for pool in pools {
         let (grade, says) = match cluster.rehearse(&pool.spec(Timestamp::now())).await {
             Rehearsed::Fits => (Grade::Ok, format!("pods of pool `{}` are accepted", pool.name)),
@@ -142,6 +147,21 @@ async fn try_cluster(config: &Config, name: &str, kubernetes: &Kubernetes) -> Ve
         rows.push(row("pod", grade, says));
     }
     rows
+}
+
+/// Says what must be built and pushed where warm pods wait in an image that nobody named: no
+/// registry has it, and no cluster tells whether its nodes do.
+pub(super) fn unnamed_image(config: &Config, name: &str, of: &Kubernetes) -> Option<String> {
+    let warm =
+        config.pools.iter().any(|pool| pool.provider == name && pool.binding == Binding::Late);
+    let image = default_poller_image();
+    (warm && of.poller_image.is_none()).then(|| {
+        format!(
+            "warm pods wait in the image `{image}`, which no public registry has; make it with \
+             `docker build -f config/docker/Dockerfile -t REGISTRY/{image} .`, push it where the nodes \
+             find it, and write `poller_image` = \"REGISTRY/{image}\" in [provider.{name}]"
+        )
+    })
 }
 
 /// Asks an executable about itself; what an old build does not tell is no fault.

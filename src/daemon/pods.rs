@@ -9,10 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use ostler_actors::fleet::ToFleet;
+use ostler_actors::instance::Retire;
 use ostler_actors::mail::{Office, Reply};
 use ostler_actors::model::{
-    Binding, HostName, Instance, InstanceId, Petition, ProviderId, State, Subject, WishRank,
+    Binding, HostName, Instance, InstanceId, ProviderId, Reason, State, Subject, WishRank,
 };
 use ostler_actors::ports::{MachineRef, Records};
 use ostler_actors::registry::Registry;
@@ -22,9 +24,9 @@ use tokio::task::{JoinHandle, JoinSet};
 use tracing::{debug, info, warn};
 
 use super::Daemon;
-use crate::providers::kubernetes::{Kubernetes, Protection, protection};
+use crate::providers::kubernetes::{Kubernetes, Leaving, Protection, protection};
 
-/// How often drained nodes are looked for, and how many are asked to leave at a time.
+/// How often instances on such nodes are asked to leave, and how many at a time.
 const NODES: Duration = Duration::from_secs(15);
 const AT_ONCE: usize = 5;
 /// How many marks are written at the same time, how often each is tried, and the pause between.
@@ -144,8 +146,9 @@ impl Marker {
     /// Writes what changed since it was last written.
     fn show(&mut self, row: &Instance) {
         let Some(cluster) = self.clusters.get(&row.provider) else { return };
+        // One that is over needs no protection, and its secret goes with its pod.
         let gone = row.machine_gone_at.is_some() || row.uid.is_none();
-        if gone || row.state >= State::Deleting || self.written.contains(&row.id) {
+        if gone || row.state >= State::Ended || self.written.contains(&row.id) {
             return;
         }
         let marks = Marks::of(row);
@@ -191,58 +194,76 @@ async fn write(cluster: &Kubernetes, machine: &MachineRef, before: &Marks, marks
     }
 }
 
-/// Asks idle instances on drained nodes to leave.
+/// Asks free instances to leave nodes that are being emptied.
 async fn watch_nodes(
     provider: ProviderId,
     cluster: Kubernetes,
     records: Arc<dyn Records>,
     fleet: Office<ToFleet>,
 ) {
+    let mut nodes = loop {
+        match cluster.leaving_nodes().await {
+            Ok(nodes) => break Box::pin(nodes),
+            Err(why) => debug!(provider.id = %provider, "nodes are not watched yet: {why}"),
+        }
+        tokio::time::sleep(NODES).await;
+    };
     let mut ticks = tokio::time::interval(NODES);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut blind = false;
+    let (mut blind, mut known) = (false, Leaving::new());
     loop {
-        ticks.tick().await;
-        let cordoned = match cluster.cordoned().await {
-            Ok(cordoned) => cordoned,
-            Err(why) => {
-                if !blind {
-                    info!(provider.id = %provider, "drained nodes are not noticed: {why}");
+        tokio::select! {
+            word = nodes.next() => match word {
+                Some(Ok(leaving)) => {
+                    let new = leaving.keys().any(|host| !known.contains_key(host));
+                    (blind, known) = (false, leaving);
+                    // Whoever announced that a node goes does not wait long.
+                    if new {
+                        ticks.reset_immediately();
+                    }
                 }
-                blind = true;
-                continue;
+                Some(Err(why)) => {
+                    if !blind {
+                        info!(provider.id = %provider, "drained nodes are not noticed: {why}");
+                    }
+                    blind = true;
+                }
+                // It never ends by itself.
+                None => return,
+            },
+            _ = ticks.tick(), if !known.is_empty() => {
+                let Ok(rows) = records.live_instances(None).await else { continue };
+                for (row, why) in leaving(&rows, &provider, &known) {
+                    let ask = ask_to_leave(row, why);
+                    let _: Result<(), _> = fleet.tell(ask);
+                }
             }
-        };
-        blind = false;
-        if cordoned.is_empty() {
-            continue;
-        }
-        let Ok(rows) = records.live_instances(None).await else { continue };
-        for (instance, host) in leaving(&rows, &provider, &cordoned) {
-            let by =
-                Petition { who: "ostler".into(), why: format!("its node `{host}` is cordoned") };
-            let reply = Reply::nobody();
-            let ask = ToFleet::Retire { instance, rank: WishRank::Retire, by, reply };
-            let _: Result<(), _> = fleet.tell(ask);
         }
     }
 }
 
-/// Returns who is to be asked to leave: free ones on drained nodes, a few at a time.
-fn leaving(
-    rows: &[Instance],
+/// Returns the wish that an instance leave its node; its pool's budget applies, and its owner refuses
+/// while a job may be on it.
+fn ask_to_leave(row: &Instance, why: &str) -> ToFleet {
+    let host = row.host.as_ref().map_or("unknown", HostName::as_str);
+    let evidence = format!("its node `{host}` is to be left: {why}");
+    let (rank, reason, reply) = (WishRank::Retire, Reason::HostDrain, Reply::nobody());
+    let ask = Retire { rank, reason, evidence, by: None, reply };
+    ToFleet::Reap { pool: row.pool.clone(), instance: row.id.clone(), ask }
+}
+
+/// Returns who is to be asked to leave: free ones on such nodes, a few at a time.
+fn leaving<'a>(
+    rows: &'a [Instance],
     provider: &ProviderId,
-    cordoned: &BTreeSet<HostName>,
-) -> Vec<(InstanceId, HostName)> {
+    nodes: &'a Leaving,
+) -> Vec<(&'a Instance, &'a str)> {
     let free = |row: &&Instance| {
         let waits = matches!(row.state, State::Starting | State::Idle);
         waits && row.wish.is_none() && row.provider == *provider
     };
-    let on_drained = |row: &Instance| {
-        let host = row.host.clone().filter(|host| cordoned.contains(host))?;
-        Some((row.id.clone(), host))
-    };
-    rows.iter().filter(free).filter_map(on_drained).take(AT_ONCE).collect()
+    let there = |row: &'a Instance| Some((row, nodes.get(row.host.as_ref()?)?.as_str()));
+    rows.iter().filter(free).filter_map(there).take(AT_ONCE).collect()
 }
 
 #[cfg(test)]

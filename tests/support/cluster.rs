@@ -13,6 +13,7 @@
     reason = "a test stops at the first surprise, in its helpers too"
 )]
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,16 +22,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::StreamExt as _;
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ServiceAccount};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ResourceQuota, ServiceAccount};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::watcher;
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::kubelet::Kubelet;
+
+/// Marks a pod that the played kubelet does not take away.
+const DETAINED: &str = "tests/detained";
 
 /// A running API server.
 pub(crate) struct Cluster {
@@ -88,6 +92,59 @@ impl Cluster {
         tokio::task::spawn_blocking(move || run("api-up", &home, &programs))
             .await
             .expect("it comes");
+    }
+
+    /// Lets etcd forget everything but the present.
+    pub(crate) fn forget_the_past(&self) {
+        let env = fs::read_to_string(self.home.join("env")).unwrap();
+        let etcd = env.lines().find_map(|line| line.strip_prefix("export KUBE_ETCD=")).unwrap();
+        let ask = |path: &str, body: Value| -> Value {
+            let out = Command::new("curl")
+                .args(["-sS", "--fail", "-d", &body.to_string(), &format!("{etcd}/v3/kv/{path}")])
+                .output()
+                .expect("curl starts");
+            assert!(out.status.success(), "etcd: {}", String::from_utf8_lossy(&out.stderr));
+            serde_json::from_slice(&out.stdout).expect("JSON")
+        };
+        let present = ask("range", json!({ "key": "AA==" }))["header"]["revision"].clone();
+        ask("compaction", json!({ "revision": present, "physical": true }));
+    }
+
+    /// Returns how many calls of a kind the server has answered for pods of a namespace since it
+    /// was started: `LIST`, `DELETE`.
+    pub(crate) async fn calls(&self, verb: &str) -> u64 {
+        self.all_calls().await.get(&format!("{verb} pods")).copied().unwrap_or_default()
+    }
+
+    /// Returns how many calls of each kind the server has answered about things in namespaces, and
+    /// about tokens, since it was started; watches do not count.
+    pub(crate) async fn all_calls(&self) -> BTreeMap<String, u64> {
+        let request = http::Request::get("/metrics").body(Vec::new()).unwrap();
+        let text = self.client.request_text(request).await.expect("its metrics");
+        let mut calls = BTreeMap::new();
+        for line in text.lines() {
+            let Some(line) = line.strip_prefix("apiserver_request_total{") else { continue };
+            let Some((labels, count)) = line.rsplit_once("} ") else { continue };
+            let label = |key: &str| {
+                let found = labels.split(',').find_map(|pair| pair.strip_prefix(key));
+                found.map(|value| value.trim_matches(['=', '"'])).unwrap_or_default()
+            };
+            let (verb, resource, part) = (label("verb"), label("resource"), label("subresource"));
+            // What it asks itself is of the whole cluster.
+            let ours = label("scope") != "cluster" || resource == "tokenreviews";
+            if !ours || verb == "WATCH" {
+                continue;
+            }
+            let kind = if part.is_empty() {
+                format!("{verb} {resource}")
+            } else {
+                format!("{verb} {resource}/{part}")
+            };
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
+            let count = count.parse::<f64>().unwrap_or_default() as u64;
+            *calls.entry(kind).or_default() += count;
+        }
+        calls
     }
 
     /// Makes a namespace with a node of its own.
@@ -180,7 +237,8 @@ impl Place {
     pub(crate) fn keep_pods(self: &Arc<Self>, up: Value) -> Keeping {
         let place = Arc::clone(self);
         Keeping(tokio::spawn(async move {
-            let mut events = Box::pin(watcher(place.pods(), watcher::Config::default()));
+            let events = watcher(place.pods(), watcher::Config::default()).default_backoff();
+            let mut events = Box::pin(events);
             while let Some(event) = events.next().await {
                 let Ok(watcher::Event::Apply(pod) | watcher::Event::InitApply(pod)) = event else {
                     continue;
@@ -190,13 +248,28 @@ impl Place {
         }))
     }
 
+    /// Lets the played kubelet take its time with a pod that is deleted.
+    pub(crate) async fn detain(&self, pod: &str) {
+        let patch = json!({ "metadata": { "annotations": { DETAINED: "yes" } } });
+        let params = PatchParams::default();
+        self.pods().patch(pod, &params, &Patch::Merge(&patch)).await.expect("the pod");
+    }
+
+    /// Lets a deleted pod go.
+    pub(crate) async fn dismiss(&self, pod: &str) {
+        let at_once = DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
+        self.pods().delete(pod, &at_once).await.expect("the pod");
+    }
+
     async fn look_after(&self, pod: &Pod, up: &Value) {
         let name = pod.metadata.name.as_deref().expect("a name");
         let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-        if pod.metadata.deletion_timestamp.is_some() {
+        let detained =
+            pod.metadata.annotations.as_ref().is_some_and(|notes| notes.contains_key(DETAINED));
+        if pod.metadata.deletion_timestamp.is_some() && !detained {
             let at_once = DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
             drop(self.pods().delete(name, &at_once).await);
-        } else if !bound {
+        } else if !bound && pod.metadata.deletion_timestamp.is_none() {
             // It may have been deleted meanwhile.
             if self.try_bind(name).await.is_ok() && !up.is_null() {
                 let patch = Patch::Strategic(json!({ "status": up }));
@@ -242,6 +315,22 @@ impl Place {
         applied.unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 
+    /// Lets the namespace hold so many pods; without a controller the quota counts from here on.
+    pub(crate) async fn limit_pods(&self, most: usize) {
+        let used = self.pods().list(&ListParams::default()).await.unwrap().items.len();
+        self.apply_object(json!({
+            "apiVersion": "v1", "kind": "ResourceQuota",
+            "metadata": { "name": "few", "namespace": self.namespace },
+            "spec": { "hard": { "pods": most.to_string() } },
+        }))
+        .await;
+        let quotas: Api<ResourceQuota> = Api::namespaced(self.cluster.admin(), &self.namespace);
+        let status = json!({ "status": {
+            "hard": { "pods": most.to_string() }, "used": { "pods": used.to_string() },
+        } });
+        quotas.patch_status("few", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    }
+
     /// Makes a service account.
     pub(crate) async fn add_account(&self, name: &str) {
         let account: ServiceAccount =
@@ -268,6 +357,35 @@ impl Place {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.cluster.admin(), &self.namespace);
         let minted = accounts.create_token_request(account, &PostParams::default(), &request).await;
         minted.expect("a token").status.expect("a token").token
+    }
+
+    /// Returns the same token as it would be if it had been good until yesterday, signed as the
+    /// server signs.
+    pub(crate) fn outdated(&self, token: &str) -> String {
+        use base64::Engine as _;
+        use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+        use rustls::pki_types::PrivateKeyDer;
+        use rustls::pki_types::pem::PemObject as _;
+
+        let [head, claims, _] = token.splitn(3, '.').collect::<Vec<_>>()[..] else {
+            panic!("a token")
+        };
+        let mut claims: Value = serde_json::from_slice(&BASE64.decode(claims).unwrap()).unwrap();
+        for key in ["exp", "iat", "nbf"] {
+            claims[key] = json!(claims[key].as_i64().unwrap() - 24 * 3600);
+        }
+        let text = format!("{head}.{}", BASE64.encode(claims.to_string()));
+        let key = PrivateKeyDer::from_pem_file(self.cluster.pki().join("sa.key")).unwrap();
+        let pair = if let PrivateKeyDer::Pkcs1(key) = &key {
+            aws_lc_rs::rsa::KeyPair::from_der(key.secret_pkcs1_der()).unwrap()
+        } else {
+            aws_lc_rs::rsa::KeyPair::from_pkcs8(key.secret_der()).unwrap()
+        };
+        let mut signature = vec![0; pair.public_modulus_len()];
+        let chance = aws_lc_rs::rand::SystemRandom::new();
+        let how = &aws_lc_rs::signature::RSA_PKCS1_SHA256;
+        pair.sign(how, &chance, text.as_bytes(), &mut signature).unwrap();
+        format!("{text}.{}", BASE64.encode(signature))
     }
 
     /// Writes a kubeconfig for one who has this token; `admin` for one who may do everything.

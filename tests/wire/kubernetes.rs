@@ -10,8 +10,10 @@
 )]
 
 mod binding;
+mod chart;
 mod deletion;
 mod guard;
+mod incident;
 mod postmortem;
 mod rights;
 mod verdicts;

@@ -11,8 +11,8 @@ fn row(name: &str, state: State, host: Option<&str>) -> Instance {
 }
 
 fn names(rows: &[Instance]) -> Vec<String> {
-    let cordoned = BTreeSet::from([HostName::from("n1")]);
-    leaving(rows, &"k8s".into(), &cordoned).into_iter().map(|(id, _)| id.to_string()).collect()
+    let nodes = Leaving::from([(HostName::from("n1"), "it is cordoned".to_owned())]);
+    leaving(rows, &"k8s".into(), &nodes).into_iter().map(|(row, _)| row.id.to_string()).collect()
 }
 
 #[test]
@@ -26,6 +26,17 @@ fn only_free_instances_on_drained_nodes_are_asked_to_leave() {
         row("nowhere", State::Idle, None),
     ];
     assert_eq!(names(&rows), ["idle", "starting"]);
+}
+
+#[test]
+fn the_wish_says_which_node_and_why() {
+    let row = row("idle", State::Idle, Some("n1"));
+    let ToFleet::Reap { pool, instance, ask } = ask_to_leave(&row, "it is cordoned") else {
+        panic!("whoever watches nodes asks like the reaper, within the budget")
+    };
+    assert_eq!((pool, instance), (row.pool, row.id));
+    assert_eq!((ask.rank, ask.reason, ask.by), (WishRank::Retire, Reason::HostDrain, None));
+    assert_eq!(ask.evidence, "its node `n1` is to be left: it is cordoned");
 }
 
 #[test]

@@ -1,9 +1,6 @@
-//! What is written on a pod later: whether a job may be on it; and which nodes are to be left.
+//! What is written on a pod later: whether a job may be on it.
 
-use std::collections::BTreeSet;
-
-use kube::api::{ListParams, Patch, PatchParams};
-use ostler_actors::model::HostName;
+use kube::api::{Patch, PatchParams};
 use ostler_actors::ports::MachineRef;
 
 use super::client::{CALL, within};
@@ -34,15 +31,5 @@ impl Kubernetes {
     /// Takes the JIT config of a runner away that has connected.
     pub async fn forget_jit(&self, machine: &MachineRef) -> Result<(), String> {
         self.yard.drop_secret(machine.name.as_str()).await.map_err(|why| why.to_string())
-    }
-
-    /// Returns the nodes on which nothing shall be started any more.
-    pub async fn cordoned(&self) -> Result<BTreeSet<HostName>, String> {
-        let reached = self.yard.cluster.reach().await.map_err(|why| why.to_string())?;
-        let params = ListParams::default().fields("spec.unschedulable=true");
-        let nodes = within(CALL, reached.nodes().list_metadata(&params)).await;
-        let nodes = nodes.map_err(|why| why.to_string())?;
-        let names = nodes.items.into_iter().filter_map(|node| node.metadata.name);
-        Ok(names.map(|name| HostName::from(name.as_str())).collect())
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! No custom resource, no finalizer. A pod carries whose it is as labels; everything else is read
 //! from its status by plain functions: `guard` says what its shape proves about the runner,
-//! `exit` how it ended, `protection` what others are told about evicting it. The shell around
+//! `exit` how it ended, `protection` what others are told about evicting it, `nodes` which nodes are
+//! being emptied. The shell around
 //! them makes one call each, with a deadline and without retries of its own.
 //!
 //! A late-bound pod is warm and unregistered: its init container proves by a token that is bound to
@@ -27,6 +28,7 @@ mod guard;
 mod make;
 mod marking;
 mod names;
+mod nodes;
 mod overlay;
 mod pod;
 pub mod poller;
@@ -43,6 +45,7 @@ mod view;
 mod watch;
 
 pub use client::OpenError;
+pub use nodes::Leaving;
 pub use protection::{Protection, protection};
 pub use provider::Kubernetes;
 pub use rights::{Granted, Need, RIGHTS, Rehearsed, Right, is_needed};

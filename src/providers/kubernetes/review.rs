@@ -5,12 +5,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use k8s_openapi::api::authentication::v1::{
     TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
 };
 use kube::Api;
 use kube::api::PostParams;
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::client::within;
@@ -55,9 +58,10 @@ impl Reviews {
 #[async_trait]
 impl Reviewer for Kubernetes {
     async fn review(&self, token: &SecretString) -> Reviewed {
-        // The ticket of a local machine is nothing a cluster should see.
-        if token.expose_secret().contains(':') {
-            return Reviewed::Refused("this is no token of a cluster".into());
+        // Anybody may knock, and machines of other providers have tickets of their own: what is not
+        // even meant for us is nothing a cluster should see, and no reason to ask it.
+        if !is_for_us(token.expose_secret()) {
+            return Reviewed::Refused("this token is for somebody else".into());
         }
         let hash = hash(token);
         if let Some(known) = self.yard.reviews.known(&hash) {
@@ -87,6 +91,27 @@ impl Kubernetes {
             Ok(answer) => judge(answer.status.unwrap_or_default(), &reached.namespace),
             Err(why) => Reviewed::Unknown(why.to_string()),
         }
+    }
+}
+
+/// Returns whether a token claims to be for us; whether that is true only the server can say.
+fn is_for_us(token: &str) -> bool {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Audience {
+        One(String),
+        Many(Vec<String>),
+    }
+    #[derive(Deserialize)]
+    struct Claims {
+        aud: Audience,
+    }
+    let [_, claims, _] = token.split('.').collect::<Vec<_>>()[..] else { return false };
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(claims).unwrap_or_default();
+    match serde_json::from_slice::<Claims>(&claims).map(|claims| claims.aud) {
+        Ok(Audience::One(audience)) => audience == AUDIENCE,
+        Ok(Audience::Many(audiences)) => audiences.iter().any(|audience| audience == AUDIENCE),
+        Err(_) => false,
     }
 }
 
@@ -164,6 +189,19 @@ mod tests {
             assert!(matches!(judge(status, "runners"), Reviewed::Refused(_)));
         }
         assert!(matches!(judge(status(), "runner"), Reviewed::Refused(_)));
+    }
+
+    #[test]
+    fn a_token_that_is_not_meant_for_us_is_asked_about_nowhere() {
+        let token = |claims: &str| format!("head.{}.sign", BASE64_URL_SAFE_NO_PAD.encode(claims));
+        assert!(is_for_us(&token(r#"{"aud":["ostler-dispatch"],"exp":1}"#)));
+        assert!(is_for_us(&token(r#"{"aud":"ostler-dispatch"}"#)));
+        for claims in [r#"{"aud":["https://kubernetes.default.svc"]}"#, r#"{"aud":7}"#, "{}", ""] {
+            assert!(!is_for_us(&token(claims)), "{claims}");
+        }
+        for garbage in ["", "t", "a.b", "a.b.c", "a..b", "..", "a.b.c.d", "a.\u{0}.c"] {
+            assert!(!is_for_us(garbage), "{garbage}");
+        }
     }
 
     #[test]

@@ -73,6 +73,7 @@ pub const RIGHTS: &[Right] = &[
     here("delete", "secrets", Need::Early),
     everywhere("get", "nodes", "", Need::Advised),
     everywhere("list", "nodes", "", Need::Advised),
+    everywhere("watch", "nodes", "", Need::Advised),
     everywhere("create", "tokenreviews", "authentication.k8s.io", Need::Late),
 ];
 

@@ -9,6 +9,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -21,6 +22,12 @@ use super::client::Failure;
 use super::names::SELECTOR;
 use super::provider::Yard;
 use super::view;
+
+/// How long a server is left alone that refused to go on from where we were.
+const PAUSE: Duration = Duration::from_secs(1);
+/// What is said when events are gone that we have not seen.
+const FORGOTTEN: &str =
+    "the API server no longer knows what happened since the last word; pods are listed again";
 
 /// Begins to watch, for as long as the guard lives.
 pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) -> Watching {
@@ -118,8 +125,11 @@ async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
             }
         }
     };
-    let config = watcher::Config::default().labels(SELECTOR);
-    let mut events = Box::pin(watcher(reached.pods(), config).default_backoff());
+    let follow = || {
+        let config = watcher::Config::default().labels(SELECTOR);
+        Box::pin(watcher(reached.pods(), config).default_backoff())
+    };
+    let mut events = follow();
     let mut memory = Memory::default();
     let mut broken = false;
     let mut compare_at = Instant::now() + yard.settings.compare_every;
@@ -137,6 +147,16 @@ async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
                     }
                 }
                 Some(Err(why)) => {
+                    match expiry(&why) {
+                        Expiry::None => {}
+                        Expiry::Told => info!("{FORGOTTEN}: {why}"),
+                        // The library would ask for the same moment again and again.
+                        Expiry::Refused => {
+                            info!("{FORGOTTEN}: {why}");
+                            tokio::time::sleep(PAUSE).await;
+                            events = follow();
+                        }
+                    }
                     if !broken {
                         warn!("the watch over pods broke and is taken up again: {why}");
                     }
@@ -151,6 +171,31 @@ async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
                 compare_at = Instant::now() + wait;
             }
         }
+    }
+}
+
+/// Tells whether a server has forgotten what happened since our last word (410).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expiry {
+    /// It has not.
+    None,
+    /// It says so in the watch; the library lists again by itself.
+    Told,
+    /// It refuses to begin a watch there.
+    Refused,
+}
+
+pub(super) fn expiry(why: &watcher::Error) -> Expiry {
+    match why {
+        watcher::Error::WatchError(status) if status.code == 410 => Expiry::Told,
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410 => {
+            Expiry::Refused
+        }
+        watcher::Error::InitialListFailed(_)
+        | watcher::Error::WatchStartFailed(_)
+        | watcher::Error::WatchError(_)
+        | watcher::Error::WatchFailed(_)
+        | watcher::Error::NoResourceVersion => Expiry::None,
     }
 }
 

@@ -40,7 +40,14 @@ type Post = Client<HttpConnector, Full<web::Bytes>>;
 pub(crate) struct Setup {
     pub(crate) hook: String,
     pub(crate) boot_ms: Option<u64>,
-    pub(crate) work_ms: u64,
+    /// None: a job is over when its runner is told to end.
+    pub(crate) work_ms: Option<u64>,
+}
+
+/// Names a runner.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Named {
+    pub(crate) name: String,
 }
 
 /// Says how many jobs to queue, and how fast; 0 a second is all at once.
@@ -113,6 +120,8 @@ pub(crate) fn serve() -> std::io::Result<()> {
                 .app_data(data.clone())
                 .route("/_bench/setup", web::post().to(setup))
                 .route("/_bench/queue", web::post().to(queue))
+                .route("/_bench/up", web::post().to(up))
+                .route("/_bench/end", web::post().to(end))
                 .route("/_bench/state", web::get().to(show))
                 .route("/_bench/ping", web::get().to(async || HttpResponse::NoContent().finish()))
                 .default_service(web::to(rest))
@@ -142,6 +151,27 @@ async fn queue(hub: web::Data<Hub>, asked: web::Json<Queue>) -> HttpResponse {
             hub.queue_one();
         }
     });
+    HttpResponse::NoContent().finish()
+}
+
+/// Lets a runner come online; it takes a job if there is one.
+async fn up(hub: web::Data<Hub>, named: web::Json<Named>) -> HttpResponse {
+    let known = hub.state().names.get(&named.name).copied();
+    let Some(runner) = known else { return HttpResponse::NotFound().finish() };
+    hub.online(runner);
+    HttpResponse::NoContent().finish()
+}
+
+/// Lets the job of a runner be over; answers when that was heard.
+async fn end(hub: web::Data<Hub>, named: web::Json<Named>) -> HttpResponse {
+    let ended = {
+        let mut state = hub.state();
+        let runner = state.names.get(&named.name).copied();
+        let job = runner.and_then(|id| state.runners.get(&id)?.job);
+        runner.zip(job).inspect(|(runner, job)| state.complete(*job, *runner))
+    };
+    let Some((_, job)) = ended else { return HttpResponse::NotFound().finish() };
+    drop(hub.announce(job, None).await);
     HttpResponse::NoContent().finish()
 }
 
@@ -184,14 +214,18 @@ impl Hub {
         let hub = self.clone();
         actix_rt::spawn(async move {
             tokio::time::sleep(Duration::from_millis(boot)).await;
-            {
-                let mut state = hub.state();
-                let Some(known) = state.runners.get_mut(&runner) else { return };
-                known.online = true;
-                state.free.insert(runner);
-            }
-            hub.assign();
+            hub.online(runner);
         });
+    }
+
+    fn online(&self, runner: u64) {
+        {
+            let mut state = self.state();
+            let Some(known) = state.runners.get_mut(&runner) else { return };
+            known.online = true;
+            state.free.insert(runner);
+        }
+        self.assign();
     }
 
     /// Gives queued jobs to free runners.
@@ -218,24 +252,18 @@ impl Hub {
                 (job, runner, state.setup.work_ms)
             };
             self.announce(job, None);
+            let Some(work) = work else { continue };
             let hub = self.clone();
             actix_rt::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(work)).await;
-                {
-                    let mut state = hub.state();
-                    if let Some(job) = state.jobs.get_mut(&job) {
-                        job.stage = "completed";
-                    }
-                    state.completed += 1;
-                    state.unregister(runner);
-                }
+                hub.state().complete(job, runner);
                 hub.announce(job, None);
             });
         }
     }
 
     /// Sends a webhook, again and again until it is taken.
-    fn announce(&self, job: u64, slot: Option<usize>) {
+    fn announce(&self, job: u64, slot: Option<usize>) -> tokio::task::JoinHandle<()> {
         let (body, url) = {
             let state = self.state();
             (state.payload(job).to_string(), state.setup.hook.clone())
@@ -274,11 +302,19 @@ impl Hub {
                 hub.state().refused += 1;
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
-        });
+        })
     }
 }
 
 impl State {
+    fn complete(&mut self, job: u64, runner: u64) {
+        if let Some(job) = self.jobs.get_mut(&job) {
+            job.stage = "completed";
+        }
+        self.completed += 1;
+        self.unregister(runner);
+    }
+
     fn unregister(&mut self, runner: u64) {
         if let Some(gone) = self.runners.remove(&runner) {
             self.names.remove(&gone.name);

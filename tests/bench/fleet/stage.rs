@@ -254,7 +254,7 @@ start_permits_per_host = 10000
     fn set_up(&self) {
         let hook = format!("http://{}/webhooks/github", self.running().http);
         let Wish { boot_ms, work_ms, .. } = self.wish;
-        self.tell_forge("/_bench/setup", &Setup { hook, boot_ms, work_ms });
+        self.tell_forge("/_bench/setup", &Setup { hook, boot_ms, work_ms: Some(work_ms) });
     }
 
     pub(crate) fn log(&self) -> String {

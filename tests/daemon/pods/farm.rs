@@ -1,7 +1,7 @@
 //! A daemon, a namespace and a GitHub; and warm pods whose containers are processes of the test.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(super) fn pool(min_idle: u32, max: u32) -> String {
 }
 
 /// Returns the status of a pod whose poller runs.
-fn polling() -> Value {
+pub(super) fn polling() -> Value {
     json!({ "phase": "Pending", "initContainerStatuses": [{
         "name": "poller", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
         "state": { "running": { "startedAt": "2026-11-18T01:00:00Z" } }, "lastState": {},
@@ -62,14 +62,26 @@ impl Farm {
 
     /// Starts a daemon with this pool; its pods come up like this.
     pub(super) async fn start_with(pool: &str, up: Value) -> Option<Self> {
-        let place = Cluster::shared().await?.place().await;
+        Some(Self::start_in(Cluster::shared().await?.place().await, pool, up).await)
+    }
+
+    /// Starts a daemon with this pool in this place; its pods come up like this.
+    pub(super) async fn start_in(place: Arc<Place>, pool: &str, up: Value) -> Self {
         place.add_account("warm").await;
         let keeping = place.keep_pods(up);
         let stage = Stage::on_sqlite("");
         stage.write_config(&whole(&stage, &place, None, pool));
         let daemon = stage.lead().await;
         let records = stage.records().await;
-        Some(Self { stage, place, daemon, keeping, known: Mutex::default(), records })
+        Self { stage, place, daemon, keeping, known: Mutex::default(), records }
+    }
+
+    /// Returns the ids of all pods that nobody is deleting, by name.
+    pub(super) async fn pods(&self) -> BTreeMap<String, String> {
+        let pods = self.place.pods().list(&Default::default()).await.unwrap();
+        let staying = pods.items.into_iter().map(|pod| pod.metadata);
+        let staying = staying.filter(|pod| pod.deletion_timestamp.is_none());
+        staying.filter_map(|pod| pod.name.zip(pod.uid)).collect()
     }
 
     /// Returns the configuration beyond what the stage writes by itself.
@@ -127,11 +139,16 @@ impl Farm {
 
     /// Starts the runner of a pod whose config is staged, as its container would.
     pub(super) async fn run_runner(&self, warm: &Warm) -> Child {
-        self.place.say(&warm.name, container("Running", running())).await;
+        self.run(&warm.name, &warm.staged()).await
+    }
+
+    /// Starts the runner of a pod with a JIT config, as its container would.
+    pub(super) async fn run(&self, name: &str, jit: &Path) -> Child {
+        self.place.say(name, container("Running", running())).await;
         let host = self.stage.github.url().trim_start_matches("http://").to_owned();
         Command::new(env!("CARGO_BIN_EXE_ostler"))
             .args(["demo-runner", "--github", &host, "--jit"])
-            .arg(warm.staged())
+            .arg(jit)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -226,6 +243,18 @@ impl Farm {
             .unwrap();
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         (out.status.code().unwrap(), format!("{text}{}", String::from_utf8_lossy(&out.stderr)))
+    }
+
+    /// Runs `ostler instance delete`; returns what it says.
+    pub(super) fn delete(&self, name: &str, how: &[&str]) -> String {
+        let out = Command::new(env!("CARGO_BIN_EXE_ostler"))
+            .args(["instance", "delete", name, "--server"])
+            .arg(format!("http://{}", self.daemon_address()))
+            .args(how)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        format!("{text}{}", String::from_utf8_lossy(&out.stderr))
     }
 
     /// Ends the test: everything goes in order.

@@ -1,14 +1,22 @@
 //! Early binding on real objects: a Secret that the pod owns, and that goes when it is spent.
 //! And the marks that keep others from evicting a pod at work.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use ostler::providers::kubernetes::Protection;
+use ostler::providers::identity::{Identity, Reviewed, Reviewer as _};
+use ostler::providers::kubernetes::{AUDIENCE, Protection};
 use ostler_actors::model::{Binding, Sighting};
 use ostler_actors::ports::{CreateError, Inventory as _, Provider as _};
+use secrecy::SecretString;
 use serde_json::json;
 
 use super::yard::{Yard, by_name, exact, order};
+use crate::support::daemon::until;
+
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn secrets(yard: &Yard) -> Api<Secret> {
     Api::namespaced(yard.place.cluster.admin(), &yard.place.namespace)
@@ -79,4 +87,25 @@ async fn the_marks_of_a_pod_are_flipped_with_its_work() {
     yard.provider.mark(&exact(&view), Protection::Idle, None).await.unwrap();
     assert_eq!(marks().await, ["idle", "true", "", ""]);
     yard.provider.mark(&by_name("gone"), Protection::Busy, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn whose_a_token_is_is_asked_once_and_remembered_for_a_while() {
+    let Some(yard) = Yard::open().await else { return };
+    yard.place.add_account("warm").await;
+    let view = yard.make(order("m1", Binding::Late)).await;
+    let token = SecretString::from(yard.place.token("warm", Some(AUDIENCE), Some("m1")).await);
+    let identity = Identity { name: "m1".into(), uid: view.uid.clone().unwrap() };
+    assert_eq!(yard.provider.review(&token).await, Reviewed::Belongs(identity.clone()));
+    // Without its pod the token is worth nothing, and whoever asks the server learns that.
+    let now = kube::api::DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
+    yard.place.pods().delete("m1", &now).await.unwrap();
+    let stranger = Yard::in_place(Arc::clone(&yard.place)).provider;
+    until("the server refuses it", PATIENCE, async || {
+        let fresh = Yard::in_place(Arc::clone(&yard.place)).provider;
+        matches!(fresh.review(&token).await, Reviewed::Refused(_))
+    })
+    .await;
+    assert!(matches!(stranger.review(&token).await, Reviewed::Refused(_)));
+    assert_eq!(yard.provider.review(&token).await, Reviewed::Belongs(identity), "not asked again");
 }

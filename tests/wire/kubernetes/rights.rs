@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use ostler::providers::identity::{Identity, Reviewed, Reviewer as _};
 use ostler::providers::kubernetes::{
-    AUDIENCE, Granted, Kubernetes, Protection, RIGHTS, Rehearsed, Right,
+    AUDIENCE, Granted, Kubernetes, Leaving, Protection, RIGHTS, Rehearsed, Right,
 };
 use ostler_actors::model::{Binding, MachineName, MachineView, Observation, Sighting, Tail};
 use ostler_actors::ports::{Grace, Inventory as _, MachineSink, Provider as _};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::yard::{Yard, by_name, ended, exact, order, runner, settings};
+use super::yard::{Log, Yard, by_name, ended, exact, order, runner, settings};
 use crate::support::cluster::Place;
 use crate::support::daemon::until;
 
@@ -70,8 +71,8 @@ async fn with_the_shipped_role_everything_works() {
     provider.mark(&exact(&view), Protection::Busy, None).await.unwrap();
     provider.forget_jit(&exact(&view)).await.unwrap();
     assert_eq!(provider.rehearse(&order("m1", Binding::Late).pool).await, Rehearsed::Fits);
-    let cordoned = provider.cordoned().await.unwrap();
-    assert!(cordoned.iter().all(|node| node.as_str() != yard.place.node()));
+    let leaving = leaving(&provider).await.unwrap();
+    assert!(leaving.keys().all(|node| node.as_str() != yard.place.node()));
     let token = yard.place.token("warm", Some(AUDIENCE), Some("m1")).await;
     let identity = Identity { name: "m1".into(), uid: view.uid.clone().unwrap() };
     assert_eq!(provider.review(&SecretString::from(token)).await, Reviewed::Belongs(identity));
@@ -148,44 +149,37 @@ async fn refused(yard: &Yard, provider: &Kubernetes, right: &Right) -> String {
             provider.create(order("early", Binding::Early)).await.unwrap_err().to_string()
         }
         ("delete", "secrets") => provider.forget_jit(&pod).await.unwrap_err(),
-        ("list", "nodes") => provider.cordoned().await.unwrap_err(),
+        ("list" | "watch", "nodes") => leaving_refused(provider).await,
         ("create", "tokenreviews") => {
-            format!("{:?}", provider.review(&SecretString::from("t")).await)
+            let token = yard.place.token("less-0", Some(AUDIENCE), None).await;
+            format!("{:?}", provider.review(&SecretString::from(token)).await)
         }
         other => panic!("nobody tries {other:?}"),
     }
 }
 
+/// Returns the nodes that are being emptied, as they are told first.
+async fn leaving(provider: &Kubernetes) -> Result<Leaving, String> {
+    Box::pin(provider.leaving_nodes().await?).next().await.expect("it never ends")
+}
+
+/// Follows the nodes until that is refused.
+async fn leaving_refused(provider: &Kubernetes) -> String {
+    let mut nodes = Box::pin(provider.leaving_nodes().await.unwrap());
+    loop {
+        if let Err(why) = nodes.next().await.expect("it never ends") {
+            return why;
+        }
+    }
+}
+
 /// Watches until the log says what is wrong. This test has one thread, so its log is all there is.
 async fn told_in_the_log(provider: &Kubernetes) -> String {
-    let log = Log::default();
-    let (writer, layer) = (log.clone(), tracing_subscriber::fmt().with_ansi(false));
-    let subscriber = layer.with_writer(move || writer.clone()).finish();
-    let _listening = tracing::subscriber::set_default(subscriber);
+    let (log, _listening) = Log::listen();
     let watching = provider.watch(Arc::new(Ear::default()));
     until("the log tells", PATIENCE, async || log.text().contains("cannot")).await;
     drop(watching);
     log.text()
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
-    }
-}
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }
 
 #[tokio::test]

@@ -1,13 +1,15 @@
 //! Every verdict on a real pod: written by a kubelet, read through the API, judged.
 
+use std::collections::BTreeSet;
+
 use ostler_actors::model::{
-    Binding, Conclusion, End, Findings, JobStanding, MachinePhase, SetupStory, VerdictClass,
-    WarrantKind, judge,
+    Binding, Conclusion, End, Findings, JobStanding, MachinePhase, Remains, SetupStory, Verdict,
+    VerdictClass, WarrantKind, judge,
 };
-use ostler_actors::ports::{CreateError, Inventory as _, Provider as _};
+use ostler_actors::ports::{CreateError, Deletion, Grace, Inventory as _, Provider as _};
 use serde_json::{Value, json};
 
-use super::yard::{Yard, ended, exact, order, part, runner, running, waiting};
+use super::yard::{Yard, by_name, ended, exact, order, part, runner, running, waiting};
 
 /// Holds one way a pod can end, and why it did.
 struct Row {
@@ -71,33 +73,36 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-#[tokio::test]
-async fn every_end_of_a_real_pod_gets_its_verdict() {
-    let Some(yard) = Yard::open().await else { return };
+/// Judges what a pod left.
+fn judged(end: Option<&End>, warrant: WarrantKind, remains: &Remains, job: JobStanding) -> Verdict {
+    judge(&Findings {
+        end,
+        warrant,
+        remains,
+        job,
+        was_ready: !matches!(warrant, WarrantKind::NeverBegan),
+        dismissed: None,
+        setup: SetupStory::Untold,
+    })
+}
+
+/// Judges every way a pod can end by itself.
+async fn judge_ends(yard: &Yard) -> BTreeSet<VerdictClass> {
+    let mut seen = BTreeSet::new();
     for Row { name, status, job, verdict } in rows() {
         let view = yard.stand(name, status).await;
         let MachinePhase::Over(facts) = view.phase.clone() else { panic!("{name}: {view:?}") };
         let remains = yard.provider.remains(&exact(&view), false).await;
         assert_eq!(remains.exit.as_ref(), Some(&facts), "{name}");
-        let end = End::Exited(facts);
-        let warrant = WarrantKind::OwnEnd;
-        let findings = Findings {
-            end: Some(&end),
-            warrant,
-            remains: &remains,
-            job,
-            was_ready: true,
-            dismissed: None,
-            setup: SetupStory::Untold,
-        };
-        let judged = judge(&findings);
+        let judged = judged(Some(&End::Exited(facts)), WarrantKind::OwnEnd, &remains, job);
         assert_eq!(judged.class, verdict, "{name}: {judged:?}");
+        seen.insert(judged.class);
     }
+    seen
 }
 
-#[tokio::test]
-async fn why_a_real_pod_never_came_up_is_told() {
-    let Some(yard) = Yard::open().await else { return };
+/// Judges every reason for which a pod does not come up.
+async fn judge_waiting(yard: &Yard) -> BTreeSet<VerdictClass> {
     let unplaced = json!({ "phase": "Pending", "conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "0/3 nodes are available: 3 Insufficient memory.",
@@ -105,6 +110,7 @@ async fn why_a_real_pod_never_came_up_is_told() {
     let image = runner("Pending", waiting("ImagePullBackOff"));
     let nothing = runner("Pending", waiting("ContainerCreating"));
     let config = runner("Pending", waiting("CreateContainerConfigError"));
+    let mut seen = BTreeSet::new();
     for (name, status, verdict, word) in [
         ("unplaced", unplaced, VerdictClass::Unschedulable, "3 Insufficient memory"),
         ("image", image, VerdictClass::ImagePull, "ImagePullBackOff"),
@@ -113,24 +119,47 @@ async fn why_a_real_pod_never_came_up_is_told() {
     ] {
         let view = yard.stand(name, status).await;
         let remains = yard.provider.remains(&exact(&view), true).await;
-        let (warrant, job) = (WarrantKind::NeverBegan, JobStanding::None);
-        let judged = judge(&Findings {
-            end: None,
-            warrant,
-            remains: &remains,
-            job,
-            was_ready: false,
-            dismissed: None,
-            setup: SetupStory::Untold,
-        });
+        let judged = judged(None, WarrantKind::NeverBegan, &remains, JobStanding::None);
         assert_eq!(judged.class, verdict, "{name}: {judged:?}");
         assert!(judged.evidence.join("\n").contains(word), "{name}: {judged:?}");
+        seen.insert(judged.class);
     }
+    seen
 }
 
-#[tokio::test]
-async fn a_pod_that_somebody_else_deleted_says_so() {
-    let Some(yard) = Yard::open().await else { return };
+/// Judges pods that we remove while they run, each with its warrant, and removes them.
+async fn judge_removals(yard: &Yard) -> BTreeSet<VerdictClass> {
+    let over = || JobStanding::Over(Some(Conclusion::Success));
+    let mut seen = BTreeSet::new();
+    for (name, warrant, job, verdict, grace) in [
+        ("idle", WarrantKind::Idle, JobStanding::None, VerdictClass::Removed, Grace::Usual),
+        ("served", WarrantKind::Served, over(), VerdictClass::Removed, Grace::Usual),
+        ("zombie", WarrantKind::Zombie, over(), VerdictClass::Zombie, Grace::Usual),
+        ("forced", WarrantKind::Operator, JobStanding::Running, VerdictClass::Forced, Grace::Zero),
+    ] {
+        let view = yard.stand(name, runner("Running", running())).await;
+        yard.place.kubelet.wrote(name, "runner", "listening\n");
+        let remains = yard.provider.remains(&exact(&view), true).await;
+        assert_eq!(remains.exit, None, "{name} has not ended");
+        let judged = judged(None, warrant, &remains, job);
+        assert_eq!(judged.class, verdict, "{name}: {judged:?}");
+        seen.insert(judged.class);
+        let deleted = yard.provider.delete(&exact(&view), grace).await.unwrap();
+        assert_eq!(deleted, Deletion::Accepted);
+        let left = yard.place.pods().get_opt(name).await.unwrap();
+        match grace {
+            Grace::Zero => assert!(left.is_none(), "{name} goes at once"),
+            Grace::Usual => {
+                let grace = left.unwrap().metadata.deletion_grace_period_seconds;
+                assert_eq!(grace, Some(60), "{name} is given its time");
+            }
+        }
+    }
+    seen
+}
+
+/// Judges pods that somebody else deleted: seen leaving, or just gone.
+async fn judge_gone(yard: &Yard) -> BTreeSet<VerdictClass> {
     let view = yard.stand("taken", runner("Running", running())).await;
     yard.place.kubelet.wrote("taken", "runner", "at work\n");
     yard.place.pods().delete("taken", &Default::default()).await.unwrap();
@@ -139,22 +168,39 @@ async fn a_pod_that_somebody_else_deleted_says_so() {
     let remains = yard.provider.remains(&exact(&view), true).await;
     let text = serde_json::to_string(&remains.tail).unwrap();
     assert!(text.contains("at work"), "{text}");
-    for (deleted_externally, verdict) in
-        [(true, VerdictClass::DeletedExternally), (false, VerdictClass::Vanished)]
-    {
+    let gone = |deleted_externally, remains: &Remains| {
         let end = End::Gone { deleted_externally };
-        let (warrant, job) = (WarrantKind::OwnEnd, JobStanding::Running);
-        let findings = Findings {
-            end: Some(&end),
-            warrant,
-            remains: &remains,
-            job,
-            was_ready: true,
-            dismissed: None,
-            setup: SetupStory::Untold,
-        };
-        assert_eq!(judge(&findings).class, verdict);
-    }
+        judged(Some(&end), WarrantKind::OwnEnd, remains, JobStanding::Running).class
+    };
+    assert_eq!(gone(true, &remains), VerdictClass::DeletedExternally);
+    let nothing = yard.provider.remains(&by_name("never-seen-again"), true).await;
+    assert_eq!(gone(false, &nothing), VerdictClass::Vanished);
+    BTreeSet::from([VerdictClass::DeletedExternally, VerdictClass::Vanished])
+}
+
+/// Judges a pod that the cluster did not take.
+async fn judge_refusal(yard: &Yard) -> BTreeSet<VerdictClass> {
+    let CreateError::Refused { why, .. } =
+        yard.provider.create(order("Not_A_Name", Binding::Late)).await.unwrap_err()
+    else {
+        panic!("nothing was made")
+    };
+    let nothing = yard.provider.remains(&by_name("not-a-name"), false).await;
+    let end = End::NotCreated { why };
+    let judged = judged(Some(&end), WarrantKind::OwnEnd, &nothing, JobStanding::None);
+    assert_eq!(judged.class, VerdictClass::CreateFailed, "{judged:?}");
+    BTreeSet::from([judged.class])
+}
+
+#[tokio::test]
+async fn every_verdict_is_found_on_a_real_pod() {
+    let Some(yard) = Yard::open().await else { return };
+    let mut seen = judge_ends(&yard).await;
+    seen.extend(judge_waiting(&yard).await);
+    seen.extend(judge_removals(&yard).await);
+    seen.extend(judge_gone(&yard).await);
+    seen.extend(judge_refusal(&yard).await);
+    assert_eq!(seen, BTreeSet::from(VerdictClass::ALL), "each word of the table, and none beside");
 }
 
 #[tokio::test]
@@ -183,32 +229,12 @@ async fn a_pod_the_cluster_refuses_was_never_made() {
 #[tokio::test]
 async fn a_full_quota_is_told_as_such() {
     let Some(yard) = Yard::open().await else { return };
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota",
-        "metadata": { "name": "few", "namespace": yard.place.namespace },
-        "spec": { "hard": { "pods": "0" } },
-    });
-    yard.place.apply_object(quota).await;
-    // Without a controller the quota is counted from what its status says.
-    let status = json!({ "status": { "hard": { "pods": "0" }, "used": { "pods": "0" } } });
-    let quotas: kube::Api<k8s_openapi::api::core::v1::ResourceQuota> =
-        kube::Api::namespaced(yard.place.cluster.admin(), &yard.place.namespace);
-    let patch = kube::api::Patch::Merge(&status);
-    quotas.patch_status("few", &Default::default(), &patch).await.unwrap();
+    yard.place.limit_pods(0).await;
     let error = yard.provider.create(order("one-more", Binding::Late)).await.unwrap_err();
     let CreateError::Refused { why, .. } = error else { panic!("{error}") };
     assert!(why.contains("exceeded quota: few"), "{why}");
     let end = End::NotCreated { why };
-    let remains = yard.provider.remains(&super::yard::by_name("one-more"), false).await;
-    let (warrant, job) = (WarrantKind::OwnEnd, JobStanding::None);
-    let judged = judge(&Findings {
-        end: Some(&end),
-        warrant,
-        remains: &remains,
-        job,
-        was_ready: false,
-        dismissed: None,
-        setup: SetupStory::Untold,
-    });
+    let remains = yard.provider.remains(&by_name("one-more"), false).await;
+    let judged = judged(Some(&end), WarrantKind::OwnEnd, &remains, JobStanding::None);
     assert_eq!(judged.class, VerdictClass::Unschedulable, "no room is no failure: {judged:?}");
 }

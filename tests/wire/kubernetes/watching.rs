@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use kube::api::{Patch, PatchParams};
-use ostler_actors::model::{Binding, MachineName, MachinePhase, MachineView, Sighting};
+use ostler::providers::kubernetes::{Kubernetes, KubernetesSettings};
+use ostler_actors::model::{
+    Binding, MachineName, MachinePhase, MachineView, Observation, Sighting,
+};
 use ostler_actors::ports::{Inventory as _, MachineSink, Provider as _};
 use serde_json::json;
 
-use super::yard::{Yard, by_name, order, runner, running};
+use super::yard::{Log, Yard, by_name, order, runner, running, settings};
 use crate::support::cluster::Cluster;
 use crate::support::daemon::until;
 
@@ -55,39 +58,60 @@ async fn make_many(yard: &Yard) {
     assert_eq!(pods.count().await, MANY);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_server_that_is_killed_and_comes_back_costs_no_pod() {
     let Some(cluster) = Cluster::alone().await else { return };
-    let yard = Yard::in_place(cluster.place().await);
+    let (log, _listening) = Log::listen();
+    let place = cluster.place().await;
+    // Nothing is listed beside the watch, so every listing is its own.
+    let quiet = KubernetesSettings { compare_every: PATIENCE * 60, ..settings(&place, None) };
+    let yard = Yard { provider: Kubernetes::open(quiet).unwrap(), place };
     let ear = Arc::new(Ear::default());
     let watching = yard.provider.watch(Arc::<Ear>::clone(&ear));
     make_many(&yard).await;
     until("all are heard of", PATIENCE, async || ear.count(&MachinePhase::Booting) == MANY).await;
+    assert!(!log.text().contains("no longer knows"), "so far nothing was forgotten");
+    let before = uids(&yard).await;
 
-    // Twice: the second time the server remembers no event, and says that the watch is too old.
-    for turn in 0..2 {
+    for turn in 1..=2 {
+        // What happens now is not ours to watch: when the server is back and etcd has forgotten
+        // its past, it cannot tell whether we missed something.
+        yard.place.add_account(&format!("somebody-{turn}")).await;
         cluster.down().await;
+        cluster.forget_the_past();
         assert!(matches!(yard.provider.read(&by_name("m0")).await, Sighting::Unknown(_)));
-        assert!(matches!(
-            yard.provider.list().await,
-            ostler_actors::model::Observation::Unusable(_)
-        ));
+        assert!(matches!(yard.provider.list().await, Observation::Unusable(_)));
         cluster.up().await;
+        assert_eq!(cluster.calls("LIST").await, 0, "its figures begin again");
         let name = format!("m{turn}");
         yard.place.bind(&name).await;
         yard.place.say(&name, runner("Running", running())).await;
         until("what changed is heard of", PATIENCE, async || {
-            ear.count(&MachinePhase::Running) == turn + 1
+            ear.count(&MachinePhase::Running) == turn
         })
         .await;
+        // 410 Gone: the watch was told so, and listed everything once.
+        let forgotten = log.text().matches("no longer knows").count();
+        assert_eq!(forgotten, turn, "{}", log.text());
+        assert!(log.text().contains("too old resource version"), "{}", log.text());
+        assert_eq!(cluster.calls("LIST").await, 1, "one listing");
+        assert_eq!(cluster.calls("DELETE").await, 0, "no pod is touched");
     }
     assert_eq!(ear.missed(), BTreeSet::new(), "nobody is missed for the server's sake");
     assert_eq!(ear.last.lock().unwrap().len(), MANY);
+    assert_eq!(uids(&yard).await, before, "every pod is the one it was");
     // One that really goes is missed.
     yard.place.pods().delete("m7", &Default::default()).await.unwrap();
     until("its end is heard of", PATIENCE, async || ear.missed().contains("m7")).await;
     assert_eq!(ear.missed().len(), 1);
     drop(watching);
+}
+
+/// Returns the ids of all pods that nobody is deleting.
+async fn uids(yard: &Yard) -> BTreeSet<String> {
+    let pods = yard.place.pods().list(&Default::default()).await.unwrap();
+    let staying = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    staying.filter_map(|pod| pod.metadata.uid).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 //! What the tests of pods share: a provider in a namespace of its own, orders, and statuses.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ostler::providers::kubernetes::{Kubernetes, KubernetesSettings};
@@ -141,4 +141,34 @@ pub(super) fn ended(code: i32, reason: &str) -> Value {
         "exitCode": code, "reason": reason,
         "startedAt": "2026-11-18T01:00:00Z", "finishedAt": "2026-11-18T01:05:00Z",
     } })
+}
+
+/// What is logged on this thread.
+#[derive(Clone, Default)]
+pub(super) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Begins to listen, until the guard goes.
+    pub(super) fn listen() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let (writer, layer) = (log.clone(), tracing_subscriber::fmt().with_ansi(false));
+        let subscriber = layer.with_writer(move || writer.clone()).finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// Returns what was heard so far.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

@@ -89,3 +89,14 @@ fn what_is_kept_of_a_pod_is_small() {
     // A tree keeps its entries at least half full.
     assert!(2 * entry + name <= 500, "{entry} + {name}");
 }
+
+#[test]
+fn a_server_that_forgot_is_told_from_one_that_is_away() {
+    let status = |code| Box::new(kube::core::Status { code, ..Default::default() });
+    let refused = |code| watcher::Error::WatchStartFailed(kube::Error::Api(status(code)));
+    assert_eq!(expiry(&watcher::Error::WatchError(status(410))), Expiry::Told);
+    assert_eq!(expiry(&watcher::Error::WatchError(status(500))), Expiry::None);
+    assert_eq!(expiry(&refused(410)), Expiry::Refused);
+    assert_eq!(expiry(&refused(403)), Expiry::None);
+    assert_eq!(expiry(&watcher::Error::NoResourceVersion), Expiry::None);
+}

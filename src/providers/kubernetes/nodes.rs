@@ -1,0 +1,179 @@
+//! Nodes that are being emptied: cordoned, or marked by those who take nodes away.
+//!
+//! A taint as such says nothing: a pool may live on nodes of its own behind one that its pods
+//! tolerate. So only the marks of known hands count. A node that is merely silent is not among
+//! them: its pods may still be working, and nobody can move them.
+
+use std::collections::BTreeMap;
+
+use futures_util::{Stream, StreamExt as _};
+use k8s_openapi::api::core::v1::{Node, NodeSpec};
+use kube::Api;
+use kube::core::{ApiResource, Object};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use ostler_actors::model::HostName;
+use serde::de::IgnoredAny;
+
+use super::client::Reached;
+use super::provider::Kubernetes;
+
+/// Taints by which nodes are taken away, and who writes them.
+const HANDS: &[(&str, &str)] = &[
+    ("ToBeDeletedByClusterAutoscaler", "the cluster autoscaler takes it away"),
+    ("karpenter.sh/disrupted", "Karpenter takes it away"),
+    ("karpenter.sh/disruption", "Karpenter takes it away"),
+    ("aws-node-termination-handler/", "its cloud takes it away"),
+    ("cloud.google.com/impending-node-termination", "its cloud takes it away"),
+    ("remediator.kubernetes.azure.com/unschedulable", "its cloud takes it away"),
+    ("node.cloudprovider.kubernetes.io/shutdown", "its cloud shut it down"),
+    ("node.kubernetes.io/out-of-service", "it is declared out of service"),
+];
+
+/// Nodes that are being emptied, and why.
+pub type Leaving = BTreeMap<HostName, String>;
+
+/// A node as it is read: nothing of its long status.
+type Shape = Object<NodeSpec, IgnoredAny>;
+
+/// Says why a node is being emptied; nothing if it is not.
+fn why(node: &NodeSpec) -> Option<String> {
+    if node.unschedulable == Some(true) {
+        return Some("it is cordoned".into());
+    }
+    let by_hand = |key: &str| {
+        let known = HANDS.iter().find(|(hand, _)| {
+            if hand.ends_with('/') { key.starts_with(hand) } else { key == *hand }
+        });
+        known.map(|(_, why)| format!("{why} (taint `{key}`)"))
+    };
+    node.taints.iter().flatten().find_map(|taint| by_hand(&taint.key))
+}
+
+/// Follows the nodes.
+#[derive(Default)]
+struct Memory {
+    leaving: Leaving,
+    /// What the listing under way has shown so far.
+    listing: Option<Leaving>,
+}
+
+impl Memory {
+    /// Takes an event; returns whether what is known is whole.
+    fn take(&mut self, event: watcher::Event<Shape>) -> bool {
+        match event {
+            watcher::Event::Init => self.listing = Some(Leaving::new()),
+            watcher::Event::InitApply(node) => {
+                if let (Some(listing), Some((name, Some(why)))) = (&mut self.listing, told(&node)) {
+                    listing.insert(name, why);
+                }
+            }
+            watcher::Event::InitDone => self.leaving = self.listing.take().unwrap_or_default(),
+            watcher::Event::Apply(node) => match told(&node) {
+                Some((name, Some(why))) => drop(self.leaving.insert(name, why)),
+                Some((name, None)) => drop(self.leaving.remove(&name)),
+                None => {}
+            },
+            watcher::Event::Delete(node) => {
+                if let Some((name, _)) = told(&node) {
+                    self.leaving.remove(&name);
+                }
+            }
+        }
+        self.listing.is_none()
+    }
+}
+
+fn told(node: &Shape) -> Option<(HostName, Option<String>)> {
+    let name = node.metadata.name.as_deref().map(HostName::from)?;
+    Some((name, why(&node.spec)))
+}
+
+impl Reached {
+    fn slim_nodes(&self) -> Api<Shape> {
+        Api::all_with(self.client.clone(), &ApiResource::erase::<Node>(&()))
+    }
+}
+
+impl Kubernetes {
+    /// Follows which nodes are being emptied: all of them at each change, or why that is not
+    /// known at the moment. Never ends.
+    pub async fn leaving_nodes(
+        &self,
+    ) -> Result<impl Stream<Item = Result<Leaving, String>> + Send + use<>, String> {
+        let reached = self.yard.cluster.reach().await.map_err(|why| why.to_string())?;
+        let events = watcher(reached.slim_nodes(), watcher::Config::default()).default_backoff();
+        let mut memory = Memory::default();
+        Ok(events.filter_map(move |event| {
+            let word = match event {
+                Ok(event) => memory.take(event).then(|| Ok(memory.leaving.clone())),
+                Err(why) => Some(Err(why.to_string())),
+            };
+            std::future::ready(word)
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(name: &str, spec: &serde_json::Value) -> Shape {
+        let text = json!({ "metadata": { "name": name }, "spec": spec, "status": { "x": [1] } });
+        serde_json::from_value(text).unwrap()
+    }
+
+    fn tainted(key: &str, effect: &str) -> serde_json::Value {
+        json!({ "taints": [
+            { "key": "dedicated", "value": "ci", "effect": "NoSchedule" },
+            { "key": key, "effect": effect },
+        ] })
+    }
+
+    #[test]
+    fn whoever_takes_a_node_away_is_named() {
+        for (key, effect, by) in [
+            ("ToBeDeletedByClusterAutoscaler", "NoSchedule", "cluster autoscaler"),
+            ("karpenter.sh/disrupted", "NoSchedule", "Karpenter"),
+            ("aws-node-termination-handler/spot-itn", "NoExecute", "cloud"),
+            ("node.kubernetes.io/out-of-service", "NoExecute", "out of service"),
+        ] {
+            let said = why(&node("n", &tainted(key, effect)).spec).expect(key);
+            assert!(said.contains(by) && said.contains(key), "{said}");
+        }
+        let cordoned = node("n", &json!({ "unschedulable": true }));
+        assert_eq!(why(&cordoned.spec).as_deref(), Some("it is cordoned"));
+    }
+
+    #[test]
+    fn a_node_of_its_own_and_a_silent_one_are_not_left() {
+        for (key, effect) in [
+            ("runners", "NoExecute"),
+            ("node.kubernetes.io/unreachable", "NoExecute"),
+            ("node.kubernetes.io/not-ready", "NoSchedule"),
+            ("DeletionCandidateOfClusterAutoscaler", "PreferNoSchedule"),
+        ] {
+            assert_eq!(why(&node("n", &tainted(key, effect)).spec), None, "{key}");
+        }
+        assert_eq!(why(&node("n", &json!({ "unschedulable": false })).spec), None);
+    }
+
+    #[test]
+    fn what_a_listing_shows_counts_when_it_is_whole() {
+        let leaving = |name: &str| node(name, &json!({ "unschedulable": true }));
+        let mut memory = Memory::default();
+        let names = |memory: &Memory| {
+            memory.leaving.keys().map(ToString::to_string).collect::<Vec<String>>()
+        };
+        assert!(!memory.take(watcher::Event::Init));
+        assert!(!memory.take(watcher::Event::InitApply(leaving("a"))));
+        assert_eq!(names(&memory), Vec::<String>::new());
+        assert!(memory.take(watcher::Event::InitDone));
+        assert!(memory.take(watcher::Event::Apply(leaving("b"))));
+        assert_eq!(names(&memory), ["a", "b"]);
+        assert!(memory.take(watcher::Event::Apply(node("a", &json!({})))), "uncordoned");
+        memory.take(watcher::Event::Delete(leaving("b")));
+        assert_eq!(names(&memory), Vec::<String>::new());
+    }
+}
