@@ -6,7 +6,7 @@
 //! exclusive: there are never two owners of one instance in a process.
 //!
 //! No decision iterates the board: its order is random. For people, who read it page by page, the
-//! names are kept in order beside it ([`Names`]), so that a page costs what it shows.
+//! names are kept in order beside it (`Names`), so that a page costs what it shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
