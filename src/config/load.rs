@@ -203,6 +203,16 @@ impl Cx<'_> {
         !self.looks() || path.exists()
     }
 
+    /// Returns whether a path is a file; not, when nothing is looked at.
+    pub(crate) fn is_file(&self, path: &Path) -> bool {
+        self.looks() && path.is_file()
+    }
+
+    /// Returns whether a path is a folder; not, when nothing is looked at.
+    pub(crate) fn is_folder(&self, path: &Path) -> bool {
+        self.looks() && path.is_dir()
+    }
+
     /// Returns whether a path can be executed; always, when nothing is looked at.
     pub(crate) fn runs(&self, path: &Path) -> bool {
         !self.looks() || rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()

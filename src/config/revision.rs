@@ -2,20 +2,20 @@
 
 use std::fmt::Write;
 
-use ostler_actors::model::Revision;
+use ostler_actors::model::{Binding, Revision};
 use serde_json::{Value, json};
 
 use super::pools::Pool;
 use super::providers::ProviderSettings;
 use crate::config;
 
-/// Returns the revision of a pool's machines. It must stay the same from release to release as
+/// Returns the revision of a pool's machines; `home` is where warm ones ask for work. It must stay the same from release to release as
 /// long as the configuration does: a new one replaces every idle machine of the pool.
-pub(crate) fn of(pool: &Pool, provider: &ProviderSettings) -> Revision {
+pub(crate) fn of(pool: &Pool, provider: &ProviderSettings, home: Option<&str>) -> Revision {
     let mut labels: Vec<String> = pool.labels.iter().map(|label| label.to_lowercase()).collect();
     labels.sort();
     let machine = pool.machine();
-    let shape = json!({
+    let mut shape = json!({
         "forge": pool.forge,
         "scope": pool.scope.to_string().to_lowercase(),
         "provider": pool.provider,
@@ -29,6 +29,10 @@ pub(crate) fn of(pool: &Pool, provider: &ProviderSettings) -> Revision {
         "extra": machine.extra,
         "made_by": made_by(provider),
     });
+    if pool.binding == Binding::Late {
+        // A warm machine asks where it was told to when it was made, and nowhere else.
+        shape["asks"] = json!(home);
+    }
     let mut text = String::new();
     canonical(&shape, &mut text);
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, text.as_bytes());

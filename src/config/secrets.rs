@@ -89,6 +89,14 @@ pub(crate) fn fetch(cx: &Cx<'_>, key: &str, node: &Node) -> Option<Secret> {
     };
     let text = match (text, &source) {
         (Ok(text), _) => text,
+        (Err(_), Source::Env(name)) if name.starts_with('$') => {
+            let bare = name.trim_start_matches('$').trim_matches(['{', '}']);
+            tell(
+                format!("`{key}` needs a variable whose name begins with `$`, which none does"),
+                format!("write its name alone: {{ env = \"{bare}\" }}"),
+            );
+            return None;
+        }
         (Err(_), Source::Env(name)) => {
             tell(
                 format!("`{key}` needs the variable `{name}`, which is not set"),

@@ -38,6 +38,13 @@ fn value(key: &'static Key, node: &Node, path: &str, desk: &Desk) {
             }
         }
         (Kind::Kinds(variants), Value::Table(named)) => {
+            if let Some(kind) = named.get("kind").filter(|node| node.value.text().is_some()) {
+                let what = format!("`[{path}]` has no name");
+                desk.note(Problem::error(path, what).at(Some(kind.at)).help(format!(
+                    "write the header as [{path}.NAME], with a name of your choice"
+                )));
+                return;
+            }
             for (name, entry) in &named.entries {
                 variant(key, variants, &entry.node, &join(path, name), desk);
             }

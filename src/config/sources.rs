@@ -121,6 +121,11 @@ fn add(files: &mut Files, path: PathBuf, bytes: Vec<u8>, desk: &Desk) {
         desk.note(Problem::error("", what).help("name the right file with --config"));
         return;
     }
+    if bytes.contains(&0) {
+        let what = format!("`{}` is no text in UTF-8", path.display());
+        desk.note(Problem::error("", what).help("save it as UTF-8, not as UTF-16 (`Unicode`)"));
+        return;
+    }
     let file = files.0.len();
     let text = String::from_utf8(bytes).unwrap_or_else(|error| {
         let start = error.utf8_error().valid_up_to();

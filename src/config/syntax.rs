@@ -75,6 +75,9 @@ fn way_out(text: &str, start: usize, message: &str) -> String {
     if message.contains("duplicate key") {
         return "each key may be written once; keep one of them".into();
     }
+    if line.contains(['“', '”', '„', '‘', '’']) {
+        return format!("write straight quotes: {key} = \"…\"");
+    }
     if line.contains('=') && value.is_empty() {
         return format!("write a value after `{key} =`, or remove the line");
     }

@@ -15,7 +15,7 @@ use crate::config::{self, Config, inherited_from};
 use crate::providers::external::{
     Book, External, ExternalSettings, Interface, Probe, Recorded, Release, Told, web_url,
 };
-use crate::store::AesSeal;
+use crate::store::{AesSeal, History};
 use crate::tokens::Tokens;
 
 /// Begin the names of variables that every external provider is given.
@@ -25,6 +25,7 @@ const PROXIES: [&str; 6] =
 /// Holds what an external provider needs beside its configuration.
 pub(super) struct Means {
     pub(super) records: Arc<dyn Records>,
+    pub(super) history: Arc<dyn History>,
     pub(super) tokens: Tokens,
     /// What stands in for configured ones.
     pub(super) lent: Lent,
@@ -42,7 +43,8 @@ pub(super) fn open(
     config: &Config,
     means: &Means,
 ) -> Result<External, StartError> {
-    let book = Recorded::new(Arc::clone(&means.records), ProviderId::new(name));
+    let (records, history) = (Arc::clone(&means.records), Arc::clone(&means.history));
+    let book = Recorded::new(records, history, ProviderId::new(name));
     External::open(settings(name, external, config), Arc::new(book), means.tokens.clone())
         .map_err(|source| StartError::External { name: name.to_owned(), source })
 }

@@ -281,8 +281,9 @@ impl Daemon {
 
     /// Returns what providers need beside their configuration.
     fn means(&self) -> external::Means {
-        let records = Arc::new(self.store.clone());
-        external::Means { records, tokens: external::tokens(&self.seal), lent: self.lent.clone() }
+        let (records, history) = (Arc::new(self.store.clone()), Arc::new(self.store.clone()));
+        let (tokens, lent) = (external::tokens(&self.seal), self.lent.clone());
+        external::Means { records, history, tokens, lent }
     }
 
     /// Returns how the doors are called.

@@ -5,7 +5,8 @@
 
 use async_trait::async_trait;
 use ostler_actors::model::{
-    Event, ExitRecord, Instance, Job, JobState, PoolId, State, Subject, Timestamp, VerdictClass,
+    Event, ExitRecord, Instance, Job, JobState, PoolId, ProviderId, State, Subject, Timestamp,
+    VerdictClass,
 };
 use ostler_actors::ports::{SaveError, StoreError};
 
@@ -97,6 +98,9 @@ pub trait History: Send + Sync {
 
     /// Returns how many instances operators struck off, among those still on record.
     async fn forgotten(&self) -> Result<u64, StoreError>;
+
+    /// Returns the pools that ever had a machine of a provider, as far as records go back.
+    async fn pools_of(&self, provider: &ProviderId) -> Result<Vec<PoolId>, StoreError>;
 
     /// Returns the last place that was given out; zero if none was.
     async fn last_event(&self) -> Result<i64, StoreError>;
@@ -204,6 +208,13 @@ impl History for SqlStore {
         let pool = word(which.pool.as_ref().map(PoolId::as_str));
         let since = Arg::Int(which.since.map(rows::micros));
         self.page("deaths", LIST, page, vec![verdict, pool, since], |row| parse(row, 2)).await
+    }
+
+    async fn pools_of(&self, provider: &ProviderId) -> Result<Vec<PoolId>, StoreError> {
+        const POOLS: Sql =
+            sql!("select distinct pool from instances where provider = $1 order by pool");
+        let args = vec![text(provider.as_str())];
+        self.look("pools", POOLS, args, |row| row.text(0).map(PoolId::new)).await
     }
 
     async fn events_after(&self, seq: i64, limit: u32) -> Result<Vec<Sequenced>, StoreError> {

@@ -209,6 +209,38 @@ impl Drop for Inside {
     }
 }
 
+/// A machine may come to be when nobody waits for it any more: its pool is gone from the
+/// configuration, and so is its last row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
+    let sky = Sky::new("timeout = \"15s\"", &pool("linux", 1, 1, "boot_timeout = \"10m\""));
+    let mut daemon = sky.stage.lead().await;
+    until("there is a machine", PATIENCE, async || sky.cloud.machines().len() == 1).await;
+    let machines = sky.cloud.machines();
+    let (id, name) = machines.first_key_value().expect("a machine");
+    let record = sky.cloud.state().join("machines").join(id);
+    let as_it_was = std::fs::read_to_string(&record).expect("a machine");
+    sky.drain(&mut daemon).await;
+    assert_eq!(sky.cloud.machines(), BTreeMap::new());
+
+    // The provider had begun a second one, and nobody knew.
+    let late = sky.cloud.state().join("machines").join("vm-late");
+    std::fs::write(&late, as_it_was).expect("our folder");
+    until("the late machine is gone", PATIENCE, async || {
+        daemon.must_live();
+        !late.exists()
+    })
+    .await;
+    sky.until_nobody_is_left(&mut daemon).await;
+    let records = sky.stage.records().await;
+    let adopted =
+        |what: &What| matches!(what, What::Adopted { machine } if machine.as_str() == name);
+    let events = ostler::store::History::events_after(&records, 0, 10_000).await.expect("a read");
+    assert!(events.iter().any(|it| adopted(&it.event.what)), "its adoption is on record");
+    records.close().await;
+    sky.stage.check_logs(&[]);
+}
+
 /// GARM #855: a delete is held for 12 s, and forced 2 s into it. GARM #699: whoever was deleting is
 /// gone before the delete is answered. Neither leaves anything stuck.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -57,7 +57,7 @@ impl Pool {
             revision: Revision::new(""),
             name,
         };
-        pool.revision = revision::of(&pool, kind?);
+        pool.revision = revision::of(&pool, kind?, known.http.public_url.as_deref());
         check::pool(&pool, section, known);
         Some(pool)
     }

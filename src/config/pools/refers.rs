@@ -64,7 +64,20 @@ pub(crate) fn scope(section: &Section<'_>) -> Option<Scope> {
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let plain = text.split('/').all(|part| part.chars().all(of_name));
     match text.parse() {
-        Ok(scope) if plain => Some(scope),
+        Ok(scope) if plain => {
+            // GitHub keeps these names to itself; nobody's repository begins with them.
+            let meant = match text.split_once('/') {
+                Some(("enterprise", slug)) => Some(format!("enterprises/{slug}")),
+                Some(("org" | "orgs" | "organizations" | "users", owner)) => Some(owner.into()),
+                Some(_) | None => None,
+            };
+            if let Some(meant) = meant {
+                let what = format!("`{text}` would be a repository of `{}`", scope_owner(text));
+                section
+                    .note(section.error("scope", what).help(format!("did you mean \"{meant}\"?")));
+            }
+            Some(scope)
+        }
         Ok(_) | Err(_) => {
             let path =
                 text.trim_start_matches("https://").trim_start_matches("http://").trim_matches('/');
@@ -81,6 +94,10 @@ pub(crate) fn scope(section: &Section<'_>) -> Option<Scope> {
             None
         }
     }
+}
+
+fn scope_owner(text: &str) -> &str {
+    text.split('/').next().unwrap_or_default()
 }
 
 /// Reads `max`, and compares it with `min_idle`.

@@ -80,7 +80,13 @@ pub struct External {
 
 pub(crate) fn read(section: &Section<'_>) -> Option<External> {
     let executable = there(section, "executable")?;
-    if section.cx.exists(&executable) && !section.cx.runs(&executable) {
+    if section.cx.is_folder(&executable) {
+        section.note(
+            section
+                .error("executable", format!("`{}` is a folder", executable.display()))
+                .help("name the program in it"),
+        );
+    } else if section.cx.exists(&executable) && !section.cx.runs(&executable) {
         section.note(
             section
                 .error("executable", format!("`{}` cannot be executed", executable.display()))

@@ -91,7 +91,8 @@ pub(crate) fn read(section: &Section<'_>, daemon: &Daemon) -> Process {
                 .help("unpack actions/runner and write runner_dir = \"path\""),
         );
     }
-    if section.wrote("command") && command.is_empty() {
+    let list = section.node("command").is_some_and(|node| node.value.text().is_none());
+    if section.wrote("command") && list && command.is_empty() {
         section.note(
             section
                 .error("command", "the command is empty")
@@ -110,8 +111,16 @@ pub(crate) fn read(section: &Section<'_>, daemon: &Daemon) -> Process {
         memory: limits.size("memory"),
         pids: limits.whole("pids"),
     });
+    let runner_dir = there(section, "runner_dir");
+    if let Some(file) = runner_dir.as_ref().filter(|path| section.cx.is_file(path)) {
+        section.note(
+            section
+                .error("runner_dir", format!("`{}` is a file, not a folder", file.display()))
+                .help("unpack actions/runner and name its folder"),
+        );
+    }
     Process {
-        runner_dir: there(section, "runner_dir"),
+        runner_dir,
         command: if command.is_empty() { vec!["./run.sh".into()] } else { command },
         work_dir: section
             .text("work_dir")

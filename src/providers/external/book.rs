@@ -9,6 +9,8 @@ use ostler_actors::model::{
 };
 use ostler_actors::ports::{Controller, Records, StoreError};
 
+use crate::store::History;
+
 /// Knows which machines were ordered, and for whom.
 #[async_trait]
 pub trait Book: Send + Sync {
@@ -17,6 +19,11 @@ pub trait Book: Send + Sync {
 
     /// Returns the pools that have machines, or may have.
     async fn pools(&self) -> Result<Vec<PoolId>, String>;
+
+    /// Returns the pools that ever had machines: one may come to be after its pool has gone.
+    async fn past_pools(&self) -> Result<Vec<PoolId>, String> {
+        Ok(Vec::new())
+    }
 
     /// Returns the stamps of those machines that are on record.
     async fn stamps(
@@ -28,13 +35,14 @@ pub trait Book: Send + Sync {
 /// Reads the records of the store.
 pub struct Recorded {
     records: Arc<dyn Records>,
+    history: Arc<dyn History>,
     provider: ProviderId,
 }
 
 impl Recorded {
     /// Makes the book of one provider.
-    pub fn new(records: Arc<dyn Records>, provider: ProviderId) -> Self {
-        Self { records, provider }
+    pub fn new(records: Arc<dyn Records>, history: Arc<dyn History>, provider: ProviderId) -> Self {
+        Self { records, history, provider }
     }
 
     async fn row(&self, machine: &MachineName) -> Result<Option<Instance>, StoreError> {
@@ -60,6 +68,10 @@ impl Book for Recorded {
         let live = self.records.live_instances(None).await.map_err(told)?;
         let ours = live.into_iter().filter(|row| row.provider == self.provider);
         Ok(ours.map(|row| row.pool).collect())
+    }
+
+    async fn past_pools(&self) -> Result<Vec<PoolId>, String> {
+        self.history.pools_of(&self.provider).await.map_err(|error| error.to_string())
     }
 
     async fn stamps(

@@ -5,7 +5,7 @@ use ostler_actors::model::{
     MachineName, MachineView, Observation, PoolId, Remains, Sighting, Stamp, Tail,
 };
 use ostler_actors::ports::MachineRef;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::call::{End, Spoken};
 use super::environ::Command;
@@ -45,8 +45,18 @@ impl Yard {
         let (pools, controller) = (self.all_pools().await?, self.controller().await?);
         let listings = join_all(pools.iter().map(|pool| self.list_pool(Some(pool), ALL))).await;
         let mut found: Vec<(MachineName, Element, PoolId)> = Vec::new();
+        let mut listed: Vec<(PoolId, Listing)> = Vec::new();
         for (pool, listing) in pools.into_iter().zip(listings) {
-            let listing = listing?;
+            listed.push((pool, listing?));
+        }
+        for pool in self.forgotten_pools().await? {
+            // Nobody counts on these: what cannot be listed now is looked for later.
+            match self.list_pool(Some(&pool), ALL).await {
+                Ok(listing) => listed.push((pool, listing)),
+                Err(why) => debug!(pool.id = %pool, "a pool that has gone cannot be listed: {why}"),
+            }
+        }
+        for (pool, listing) in listed {
             if listing.unreadable > 0 {
                 let many = listing.unreadable;
                 warn!(pool.id = %pool, "{many} machine(s) listed without name and id are left out");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ use super::ids::pool_uuid;
 use super::settings::ExternalSettings;
 use crate::tokens::Tokens;
 
+/// Every so many listings pools that have gone are asked about as well.
+const LOOK_BACK: u32 = 10;
+
 /// Makes machines by an executable.
 #[derive(Clone)]
 pub struct External {
@@ -41,6 +45,8 @@ pub(super) struct Yard {
     controller: OnceCell<ControllerId>,
     /// Every pool that was heard of, with its specs as the provider last got them.
     pools: Mutex<BTreeMap<PoolId, Value>>,
+    /// How many listings there were.
+    listings: AtomicU32,
     /// What this process ordered and has not deleted.
     ordered: Mutex<BTreeMap<MachineName, Option<InstanceId>>>,
 }
@@ -76,7 +82,8 @@ impl External {
         let gate = Gate::new(settings.concurrency, settings.starts_per_second);
         let pools = Mutex::new(settings.pools.clone());
         let (controller, ordered) = (OnceCell::new(), Mutex::default());
-        let yard = Yard { settings, book, tokens, gate, controller, pools, ordered };
+        let listings = AtomicU32::new(0);
+        let yard = Yard { settings, book, tokens, gate, controller, pools, listings, ordered };
         Ok(Self { yard: Arc::new(yard) })
     }
 }
@@ -137,6 +144,17 @@ impl Yard {
             pools.entry(pool).or_insert(Value::Null);
         }
         Ok(pools.keys().cloned().collect())
+    }
+
+    /// Returns the pools that had machines once and are not thought to have any; only now and then,
+    /// because each is a call, and for as long as it is on record.
+    pub(super) async fn forgotten_pools(&self) -> Result<Vec<PoolId>, String> {
+        if !self.listings.fetch_add(1, Ordering::Relaxed).is_multiple_of(LOOK_BACK) {
+            return Ok(Vec::new());
+        }
+        let known = self.all_pools().await?;
+        let past = self.book.past_pools().await?;
+        Ok(past.into_iter().filter(|pool| !known.contains(pool)).collect())
     }
 
     /// Notes a pool with the specs that the provider gets for it.

@@ -2,7 +2,7 @@
 //!
 //! Prints the rate of whole lives (created, bound to a job, run, ended, deleted, proven gone) of both
 //! in one run, their ratio, the calls each made, the daemon's processor time and memory, and what a
-//! watch over many pods costs. `OSTLER_PODS=2000` lives, `OSTLER_ABREAST=100` at a time,
+//! watch over many pods costs. `OSTLER_PODS=2000` lives, `OSTLER_ABREAST=200` at a time,
 //! `OSTLER_VIEWS=10000` pods under the watch; 0 leaves a part out.
 
 #![expect(clippy::unwrap_used, reason = "a program of its own that stops at the first surprise")]
@@ -45,7 +45,7 @@ const ROUNDS: usize = 4;
 
 async fn all() {
     let Some(cluster) = Cluster::shared().await else { return };
-    let (pods, abreast) = (number("OSTLER_PODS", 2000), number("OSTLER_ABREAST", 100));
+    let (pods, abreast) = (number("OSTLER_PODS", 2000), number("OSTLER_ABREAST", 200));
     if pods > 0 {
         Box::pin(compare(&cluster, pods / ROUNDS, abreast)).await;
     }

@@ -21,6 +21,27 @@ fn shell_scripts_have_no_fault_that_shellcheck_knows() {
     }
 }
 
+/// Parsed, not run: what a Windows machine makes of them nobody has seen yet.
+#[test]
+fn powershell_reads_the_scripts_for_windows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for script in ["src/providers/external/wrapper.ps1", "src/http/runner/scripts/windows.ps1"] {
+        let parse = format!(
+            "$e = $null; [void][Management.Automation.Language.Parser]::ParseFile('{}', [ref]$null, [ref]$e); \
+             $e | Out-String; exit $e.Count",
+            root.join(script).display()
+        );
+        match Command::new("pwsh").args(["-NoProfile", "-Command", &parse]).output() {
+            Ok(output) => {
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+            }
+            Err(error) => {
+                eprintln!("SKIPPED: no pwsh here ({error}); {script} was neither read nor run");
+            }
+        }
+    }
+}
+
 #[test]
 fn no_script_holds_what_a_template_language_would_read() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
