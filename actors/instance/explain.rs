@@ -157,11 +157,12 @@ impl Story<'_> {
     fn warrant(&self) -> Option<String> {
         let warrant = self.row.warrant.as_ref()?;
         let evidence = warrant.evidence.join("; ");
-        Some(format!(
-            "May be deleted ({}, since {}): {evidence}.",
-            warrant.kind,
-            self.age(warrant.at)
-        ))
+        let (kind, age) = (&warrant.kind, self.age(warrant.at));
+        Some(if self.row.state >= State::Deleting {
+            format!("Its deletion was allowed {age} ago ({kind}): {evidence}.")
+        } else {
+            format!("May be deleted ({kind}, since {age}): {evidence}.")
+        })
     }
 
     fn end(&self) -> Option<String> {

@@ -157,8 +157,12 @@ fn asked(job: &Job, now: Timestamp) -> Option<String> {
         0 => "",
         _ => " and did not find it",
     };
-    let times = job.asked.times;
-    Some(format!("The forge was asked {times} times, {} ago{missing}.", ago(last, now)))
+    let times = match job.asked.times {
+        0 | 1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        more => format!("{more} times"),
+    };
+    Some(format!("The forge was asked {times}, last {} ago{missing}.", ago(last, now)))
 }
 
 fn last_offer(events: &[Event], now: Timestamp) -> Option<String> {

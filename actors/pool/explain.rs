@@ -23,9 +23,14 @@ fn numbers(view: &PoolView) -> String {
         .collect::<Vec<_>>()
         .join(", ");
     let have = if states.is_empty() { "nobody".into() } else { states };
+    let jobs = match view.demand {
+        0 => "no waiting job".to_owned(),
+        1 => "1 waiting job".to_owned(),
+        more => format!("{more} waiting jobs"),
+    };
     format!(
-        "pool `{}` wants {} of at most {} for {} waiting job(s) and has {have}",
-        view.id, view.want, view.max, view.demand
+        "pool `{}` wants {} of at most {} for {jobs} and has {have}",
+        view.id, view.want, view.max
     )
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::collector::Collector;
 use super::problems::{Desk, Problem, Problems};
 use super::sources::{self, Files};
 use super::tree::Mark;
@@ -57,6 +58,11 @@ pub fn inherited(names: &[&str]) -> BTreeMap<String, String> {
 /// Returns the token with which commands ask a daemon, if the environment holds one.
 pub fn operator_token() -> Option<String> {
     std::env::var("OSTLER_TOKEN").ok().filter(|token| !token.trim().is_empty())
+}
+
+/// Returns where traces go, if the environment says so.
+pub fn trace_collector() -> Option<Collector> {
+    Collector::read(|name| std::env::var(name).ok())
 }
 
 /// Returns whether colours are welcome on a terminal: `NO_COLOR` and a dumb terminal say no.

@@ -16,6 +16,7 @@
 //! the file that names it; what Ostler *writes* (state, work folders, the database) is relative to
 //! the working directory.
 
+mod collector;
 mod credentials;
 pub mod cron;
 mod daemon;
@@ -57,13 +58,14 @@ use ostler_actors::settings::Settings;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use collector::Collector;
 pub use credentials::{Auth, Credential};
 pub use daemon::Daemon;
 pub use forges::ForgeSettings;
 pub use http::{Http, Role, Tls, Token};
 pub use load::{
     Loaded, Outside, ServiceManager, colours_welcome, inherited, inherited_from, load, load_draft,
-    operator_token, service_manager,
+    operator_token, service_manager, trace_collector,
 };
 pub use notify::Notify;
 pub use plan::{Change, Tie, plan, refusals};

@@ -50,11 +50,12 @@ pub use status::{Shown, Stage, Status};
 pub use system::{on_system, stop_on_signal};
 
 use crate::config::watch::News;
-use crate::config::{Config, Loaded, Synchronous};
+use crate::config::{Config, Loaded, Synchronous, trace_collector};
 use crate::http::{self, Doors, Following, Parts};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
+use crate::telemetry::chronicle::Listener;
 use crate::telemetry::metrics::{Metrics, Recorder};
-use crate::telemetry::notify;
+use crate::telemetry::{notify, traces};
 use crate::{github, providers, store};
 use adapters::{Forges, Lent};
 use edits::{Deferred, chain};
@@ -225,7 +226,7 @@ impl Daemon {
             status: Arc::clone(&status),
             clock: Arc::clone(&clock),
             config: Arc::clone(&config),
-            controller: controller.id,
+            controller: controller.id.clone(),
             metrics: Arc::clone(&metrics),
         })
         .hearing(external::tokens(&seal));
@@ -238,7 +239,18 @@ impl Daemon {
             Arc::clone(&status),
         );
         let (ear, telling) = notify::notifier(doors.sights());
-        let following = doors.follow(vec![Box::new(recorder), Box::new(ear)], telling);
+        let mut listeners: Vec<Box<dyn Listener>> = vec![Box::new(recorder), Box::new(ear)];
+        let tracing = trace_collector().map(|collector| {
+            let records = Arc::new(store.clone());
+            traces::tracer(collector, controller.id.to_string(), records, Arc::clone(&status))
+        });
+        let (tracer, sending) = tracing.unzip();
+        listeners.extend(tracer.map(|ear| Box::new(ear) as Box<dyn Listener>));
+        let telling = async move {
+            let sending = futures_util::future::OptionFuture::from(sending);
+            futures_util::future::join(telling, sending).await;
+        };
+        let following = doors.follow(listeners, telling);
         Ok(Self {
             metrics,
             following,

@@ -2,11 +2,13 @@
 //!
 //! Logs are sentences with keys, as text for people on a terminal and as JSON for programs.
 //! [`chronicle`] tells every event of the store to whoever must not miss one: [`metrics`] counts them,
-//! [`notify`] tells people when one of them is needed.
+//! [`notify`] tells people when one of them is needed, [`traces`] tells whole lives to a collector.
 
 pub mod chronicle;
 pub mod metrics;
 pub mod notify;
+mod outgoing;
+pub mod traces;
 pub mod waits;
 
 use std::io::IsTerminal as _;

@@ -18,3 +18,4 @@ mod reload;
 mod secrets;
 mod service;
 mod shutdown;
+mod traces;

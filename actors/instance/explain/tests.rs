@@ -120,7 +120,7 @@ fn a_failing_delete_tells_how_often_and_why() {
     ];
     let text = explained(&row, &events, 400);
     says(&text, "Delete failed 3 times, last 3 min 20 s ago: 503; it is repeated for ever.");
-    says(&text, "May be deleted (idle, since 6 min 40 s): deregistered; no worker.");
+    says(&text, "Its deletion was allowed 6 min 40 s ago (idle): deregistered; no worker.");
     says(&text, "Verdict removed: removed before it ended.");
     says(&text, "Stuck: deleting for more than 5 min.");
 }

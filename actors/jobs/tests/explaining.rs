@@ -76,7 +76,7 @@ fn a_job_that_came_back_says_why() {
     desk.find(1, reading(QUEUED, None));
     let said = explained(&desk, view());
     assert!(said.contains("offer to `a` ended: Requeued"), "{said}");
-    assert!(said.contains("The forge was asked 1 times, 1 min 15 s ago."), "{said}");
+    assert!(said.contains("The forge was asked once, last 1 min 15 s ago."), "{said}");
 }
 
 #[test]

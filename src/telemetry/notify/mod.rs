@@ -87,7 +87,7 @@ impl Listener for Ear {
 }
 
 /// Returns whether an end needs nobody's attention.
-fn is_normal(verdict: VerdictClass) -> bool {
+pub(super) fn is_normal(verdict: VerdictClass) -> bool {
     matches!(verdict, VerdictClass::Clean | VerdictClass::Removed | VerdictClass::Forced)
 }
 

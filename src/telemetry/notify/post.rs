@@ -1,17 +1,12 @@
 //! Brings a message to its address: one JSON document that chats and programs both understand.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
 use http_body_util::Full;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::json;
 
+use super::super::outgoing::{Outgoing, Text, connect};
 use super::Notice;
 use crate::config::Notify;
 
@@ -19,9 +14,6 @@ use crate::config::Notify;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long is waited before the second and last try.
 const PAUSE: Duration = Duration::from_secs(2);
-
-/// The bytes of a message, shared by both tries.
-type Text = std::io::Cursor<Vec<u8>>;
 
 /// Tells why a message did not arrive; the address is not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +34,7 @@ pub(super) enum Undelivered {
 
 /// Sends messages; the connection is made with the first.
 #[derive(Default)]
-pub(super) struct Post(Option<Client<HttpsConnector<HttpConnector>, Full<Text>>>);
+pub(super) struct Post(Option<Outgoing>);
 
 impl Post {
     /// Sends one message, twice if need be.
@@ -90,18 +82,4 @@ impl Post {
             Ok(Ok(answer)) => Err(Undelivered::Refused(answer.status().as_u16())),
         }
     }
-}
-
-fn connect() -> Client<HttpsConnector<HttpConnector>, Full<Text>> {
-    let mut roots = RootCertStore::empty();
-    // Without certificates plain http still works.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .expect("aws-lc-rs knows TLS 1.2 and 1.3")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let https = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http().enable_http1();
-    Client::builder(TokioExecutor::new()).build(https.build())
 }
