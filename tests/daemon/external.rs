@@ -210,7 +210,7 @@ impl Drop for Inside {
 }
 
 /// A machine may come to be when nobody waits for it any more: its pool is gone from the
-/// configuration, and so is its last row.
+/// configuration, and so are its last row and the daemon that ordered it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
     let sky = Sky::new("timeout = \"15s\"", &pool("linux", 1, 1, "boot_timeout = \"10m\""));
@@ -226,6 +226,8 @@ async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
     // The provider had begun a second one, and nobody knew.
     let late = sky.cloud.state().join("machines").join("vm-late");
     std::fs::write(&late, as_it_was).expect("our folder");
+    daemon.kill();
+    let mut daemon = sky.stage.lead().await;
     until("the late machine is gone", PATIENCE, async || {
         daemon.must_live();
         !late.exists()

@@ -5,6 +5,7 @@ use ostler_actors::model::{
     MachineName, MachineView, Observation, PoolId, Remains, Sighting, Stamp, Tail,
 };
 use ostler_actors::ports::MachineRef;
+use serde_json::Value;
 use tracing::{debug, warn};
 
 use super::call::{End, Spoken};
@@ -52,7 +53,13 @@ impl Yard {
         for pool in self.forgotten_pools().await? {
             // Nobody counts on these: what cannot be listed now is looked for later.
             match self.list_pool(Some(&pool), ALL).await {
-                Ok(listing) => listed.push((pool, listing)),
+                Ok(listing) => {
+                    // Whoever believes a listing wants to see it twice running.
+                    if !listing.elements.is_empty() {
+                        self.note_pool(&pool, &Value::Null);
+                    }
+                    listed.push((pool, listing));
+                }
                 Err(why) => debug!(pool.id = %pool, "a pool that has gone cannot be listed: {why}"),
             }
         }
