@@ -183,9 +183,8 @@ pub(crate) fn provider_hangs(row: &mut Row) {
         let hanging = herd.stage.path("hanging");
         fs::write(&hanging, "#!/bin/sh\nexec sleep 100000\n").expect("our folder");
         Command::new("chmod").arg("755").arg(&hanging).status().expect("chmod");
-        let listen = "listen = \"127.0.0.1:0\"";
-        let public = format!("{listen}\npublic_url = \"http://127.0.0.1:1\"");
-        let base = herd.stage.base().replace(listen, &public);
+        herd.stage.be_asked_for_work();
+        let base = herd.stage.base();
         let external = format!(
             "[provider.stuck]\nkind = \"external\"\nexecutable = \"{}\"\ntimeout = \"20s\"\n",
             hanging.display()

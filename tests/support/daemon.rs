@@ -63,11 +63,16 @@ impl Stage {
 
     /// Builds a stage on an SQLite file, whose daemons all listen where warm machines ask for work.
     pub(crate) fn with_port(pools: &str) -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let mut stage = Self::on_sqlite("");
-        stage.port = Some(free.local_addr().expect("a port").port());
+        stage.be_asked_for_work();
         stage.configure(pools);
         stage
+    }
+
+    /// Chooses one port for all daemons of this stage, where machines reach them.
+    pub(crate) fn be_asked_for_work(&mut self) {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        self.port = Some(free.local_addr().expect("a port").port());
     }
 
     /// Builds a stage with a GitHub that limits calls and says so.
