@@ -104,8 +104,12 @@ impl Stage {
 
     fn pool(&self) -> String {
         let Wish { min_idle, max, .. } = self.wish;
+        let more = match self.wish.machines {
+            Machines::Simulated | Machines::Processes => "",
+            Machines::External => "image = \"any\"\nflavor = \"any\"\n",
+        };
         format!(
-            "[[pool]]\nname = \"linux\"\nlabels = [\"self-hosted\", \"linux\"]\nmin_idle = {min_idle}\nmax = {max}\n"
+            "[[pool]]\nname = \"linux\"\nlabels = [\"self-hosted\", \"linux\"]\nmin_idle = {min_idle}\nmax = {max}\n{more}"
         )
     }
 
