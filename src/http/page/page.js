@@ -172,8 +172,8 @@ function signIn(why) {
   document.title = "Sign in · Ostler";
   const token = el("input", { type: "password", id: "token", autocomplete: "current-password", required: true, "aria-describedby": "token-hint token-trouble", spellcheck: "false" });
   const trouble = el("p", { class: "trouble", id: "token-trouble", role: "alert" }, why);
-  const form = el("form", { class: "card sign-in", onsubmit: enter },
-    el("h1", {}, "Sign in"),
+  const form = el("form", { class: "card sign-in", "aria-labelledby": "sign-in-title", onsubmit: enter },
+    el("h1", { id: "sign-in-title" }, "Sign in"),
     el("input", { type: "text", autocomplete: "username", value: "ostler", hidden: true, "aria-label": "Name" }),
     el("label", { for: "token" }, "Access token"),
     token,
