@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions, PgRow};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
@@ -339,16 +340,23 @@ impl Readers {
         }
     }
 
-    /// Runs a reading statement.
-    pub(super) async fn all(&self, sql: Sql, args: Vec<Arg>) -> Result<Vec<Row>, sqlx::Error> {
+    /// Runs a reading statement and turns each row into what it stands for as it arrives: SQLite
+    /// copies every value of a row, and ten thousand copies kept until the last one came would
+    /// cost more memory than the fleet they are about.
+    pub(super) async fn each<T>(
+        &self,
+        sql: Sql,
+        args: Vec<Arg>,
+        read: impl Fn(&Row) -> Result<T, sqlx::Error>,
+    ) -> Result<Vec<T>, sqlx::Error> {
         match self {
             Self::Sqlite(pool) => {
-                let rows = bound!(sql.sqlite, args).fetch_all(pool).await?;
-                Ok(rows.into_iter().map(Row::Sqlite).collect())
+                let rows = bound!(sql.sqlite, args).fetch(pool);
+                rows.map(|row| read(&Row::Sqlite(row?))).try_collect().await
             }
             Self::Postgres(pool) => {
-                let rows = bound!(sql.postgres, args).fetch_all(pool).await?;
-                Ok(rows.into_iter().map(Row::Postgres).collect())
+                let rows = bound!(sql.postgres, args).fetch(pool);
+                rows.map(|row| read(&Row::Postgres(row?))).try_collect().await
             }
         }
     }

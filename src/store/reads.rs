@@ -27,10 +27,9 @@ impl SqlStore {
         args: Vec<Arg>,
         read: impl Fn(&Row) -> Result<T, sqlx::Error> + Send,
     ) -> Result<Vec<T>, StoreError> {
-        let rows = tokio::time::timeout(PATIENCE, self.readers.all(sql, args)).await;
+        let rows = tokio::time::timeout(PATIENCE, self.readers.each(sql, args, read)).await;
         let rows = rows.map_err(|_| unavailable(what, "no answer within half a minute"))?;
-        let rows = rows.map_err(|error| unavailable(what, error))?;
-        rows.iter().map(read).collect::<Result<_, _>>().map_err(|error| unavailable(what, error))
+        rows.map_err(|error| unavailable(what, error))
     }
 
     async fn bodies<T: DeserializeOwned>(
