@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::change::Change;
 use super::ledger::Ledger;
 use super::memory::REMEMBERED;
-use crate::model::{Closure, JobId, OfferEnd, OfferStage, Timestamp, after, is_due};
+use crate::model::{Closure, JobId, OfferEnd, OfferStage, Timestamp, is_due};
 
 /// The forge itself gives up a job that no runner took for this long.
 pub(crate) const STALE: Duration = Duration::from_hours(24);
@@ -19,8 +19,7 @@ impl Ledger {
         for job in self.stale(now) {
             self.close(&job, Closure::Stale, now);
         }
-        self.change.save.forget_before =
-            self.tombstones.forget(now).map(|youngest| after(youngest, Duration::from_nanos(1)));
+        self.change.save.forget_before = self.tombstones.forget(now);
         self.closed.retain(|_, job| !is_due(job.over_at.unwrap_or(job.heard_at), REMEMBERED, now));
         self.in_sight.retain(|_, at| !is_due(*at, REMEMBERED, now));
         self.finish(now)

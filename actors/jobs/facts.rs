@@ -244,7 +244,7 @@ impl Ledger {
             self.act(Act::ShowJobOver { instance, over: over(true) });
         }
         self.let_go(id);
-        self.tombstones.bury(id.clone(), now);
+        self.tombstones.bury(id, now);
         self.change.save.tombstones.push((id.clone(), now));
     }
 

@@ -122,7 +122,7 @@ impl Reaper {
             let (base, inlet) = (self.start.base.clone(), inlet.clone());
             let source = Source::Forge(forge.clone());
             let errand = async move {
-                for scope in scopes_in_use(&base, &forge).await {
+                for scope in scopes_in_use(&base, &forge) {
                     let begun = base.clock.now();
                     let Some(seen) = list_runners(&base, &forge, &scope, &roster, begun).await
                     else {

@@ -45,15 +45,12 @@ pub(crate) async fn list_machines(
     Some(Machines { listing, controller, records })
 }
 
-/// Returns the scopes of a forge in which a runner of ours may be registered.
-pub(crate) async fn scopes_in_use(base: &Base, forge: &ForgeId) -> BTreeSet<Scope> {
-    live_instances(base)
-        .await
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|row| row.forge == *forge && registered_as(row).is_some())
-        .map(|row| row.scope)
-        .collect()
+/// Returns the scopes of a forge in which a runner of ours may be registered, as the board shows them:
+/// this only says where to look, and one whose owner is not there yet is looked at in the next round.
+pub(crate) fn scopes_in_use(base: &Base, forge: &ForgeId) -> BTreeSet<Scope> {
+    let registered = |row: &Instance| row.forge == *forge && registered_as(row).is_some();
+    let rows = base.registry.instances_where(registered);
+    rows.iter().map(|row| row.scope.clone()).collect()
 }
 
 /// Lists the runners of a scope; nothing if the records could not be read.

@@ -252,9 +252,10 @@ fn a_stale_job_is_closed_and_only_an_execution_reopens_it() {
 fn tombstones_are_forgotten_after_eight_days() {
     let mut desk = Desk::new();
     desk.hear(1, OVER, None);
-    desk.pass(Duration::from_hours(8 * 24 - 1));
+    desk.pass(Duration::from_hours(8 * 24));
     desk.tick();
     assert_eq!(desk.buried.len(), 1);
+    // They go by whole hours.
     desk.pass(Duration::from_hours(1));
     desk.tick();
     assert_eq!(desk.buried.len(), 0);

@@ -235,7 +235,7 @@ impl Desk {
             }
         }
         assert_eq!(self.ledger.index, recount, "the index drifted");
-        assert!(self.ledger.tombstones.jobs().eq(self.buried.keys()));
+        assert!(self.ledger.tombstones.jobs().eq(self.buried.keys().cloned()));
         for act in acts {
             if let Act::Offer { instance, job, generation, .. } = act {
                 let offer = self.rows[job].open_offer().expect("only a saved offer is told");
