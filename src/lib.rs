@@ -10,6 +10,7 @@ pub mod demo;
 pub mod github;
 pub mod http;
 pub mod import;
+pub mod memory;
 pub mod providers;
 pub mod store;
 pub mod telemetry;

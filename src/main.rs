@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use mimalloc::MiMalloc;
 use ostler::cli::Cli;
+use ostler::memory::{self, Allocator};
 
-/// A burst of creates leaves holes that the system's allocator keeps.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
+    memory::give_back_at_once();
     Cli::parse().run()
 }
