@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -42,6 +42,44 @@ pub(crate) fn round_trips(forge: &str) -> f64 {
             read += more;
         }
     })
+}
+
+/// Is a server that answers anything with the same bytes, for as long as the bench runs.
+pub(crate) struct Bare(String);
+
+impl Bare {
+    /// Serves a body of so many bytes, a thread for each connection.
+    pub(crate) fn serve(bytes: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("a port").to_string();
+        let body = "x".repeat(bytes);
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n{body}");
+        std::thread::spawn(move || {
+            for visitor in listener.incoming().filter_map(Result::ok) {
+                let answer = answer.clone();
+                std::thread::spawn(move || serve(visitor, &answer));
+            }
+        });
+        Self(address)
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Answers every question of a visitor until he leaves.
+fn serve(mut visitor: TcpStream, answer: &str) {
+    let (mut buffer, mut read) = ([0_u8; 1024], 0);
+    while let Ok(more @ 1..) = visitor.read(&mut buffer[read..]) {
+        read += more;
+        if buffer[..read].ends_with(b"\r\n\r\n") {
+            read = 0;
+            if visitor.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 fn rate(mut act: impl FnMut()) -> f64 {

@@ -1,7 +1,7 @@
 //! The whole daemon as `ostler run` runs it, with the simulated provider lent to it.
 
-use std::io::Write as _;
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,25 +28,38 @@ pub(crate) fn run(folder: &Path, late: Option<Duration>) {
         let (tell, news) = mpsc::channel(1);
         tokio::spawn(watch::run(watching, hangup, || {}, tell));
         let mut daemon = Daemon::open(loaded, Service::default()).await.expect("a daemon");
-        daemon.lend(ProviderId::new("local"), yard);
-        let board = show_board(Arc::clone(daemon.registry()));
+        daemon.lend(ProviderId::new("local"), Arc::clone(&yard) as _);
+        let board = show_board(Arc::clone(daemon.registry()), yard);
         println!("{} {board}", daemon.address());
         daemon.run(news, stop).await
     });
     ended.expect("a system").expect("a daemon");
 }
 
-/// Answers whoever connects with how many instances have an owner, and how many are idle.
-fn show_board(registry: Arc<Registry>) -> std::net::SocketAddr {
+/// Answers whoever connects and asks for a number. Those that are waited for cost the daemon nothing;
+/// whoever is idle is asked one by one.
+fn show_board(registry: Arc<Registry>, yard: Arc<Yard>) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("a port");
     std::thread::spawn(move || {
         for mut visitor in listener.incoming().filter_map(Result::ok) {
-            let rows = registry.instances();
-            let idle = rows.iter().filter(|row| row.state == State::Idle).count();
+            let number = match asked(&visitor).as_str() {
+                "owned" => registry.len(),
+                "idle" => registry.instances_where(|row| row.state == State::Idle).len(),
+                "machines" => yard.standing(),
+                "created" => yard.created(),
+                "violations" => usize::try_from(registry.violations()).unwrap_or(usize::MAX),
+                other => panic!("nobody knows `{other}`"),
+            };
             // Whoever left early does not want to know.
-            drop(write!(visitor, "{} {idle} {}", rows.len(), registry.violations()));
+            drop(write!(visitor, "{number}"));
         }
     });
     address
+}
+
+fn asked(visitor: &TcpStream) -> String {
+    let mut word = String::new();
+    drop(BufReader::new(visitor).read_line(&mut word));
+    word.trim().to_owned()
 }

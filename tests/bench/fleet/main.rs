@@ -12,29 +12,36 @@
 #![expect(clippy::panic, reason = "a bench that cannot measure stops")]
 #![expect(clippy::cast_precision_loss, reason = "figures are for people")]
 
+mod churn;
 #[path = "../../support/external.rs"]
 #[expect(dead_code, reason = "the bench looks into no cloud")]
 mod external;
 mod floor;
 mod forge;
 mod house;
+mod lives;
 mod measure;
 #[path = "../part.rs"]
 mod part;
 #[path = "../../support/postgres.rs"]
 #[expect(dead_code, reason = "the bench kills no servers")]
 mod postgres;
+mod reader;
+mod speed;
 mod stage;
 mod yard;
 
 use std::path::Path;
 use std::time::Duration;
 
+use ostler::memory::{self, Allocator};
+
 /// As in the program: `house` is the daemon.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() {
+    memory::give_back_at_once();
     let words: Vec<String> = std::env::args().skip(1).filter(|it| !it.starts_with("--")).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["forge"] => forge::serve().expect("a server"),

@@ -77,6 +77,8 @@ pub(crate) struct Cost {
     pub(crate) cpu: f64,
     /// Resident MiB.
     pub(crate) rss: f64,
+    /// The most that ever was, in MiB.
+    pub(crate) peak: f64,
 }
 
 impl Stage {
@@ -318,19 +320,36 @@ start_permits_per_host = 10000
         &self.running().http
     }
 
-    /// Returns how many instances have an owner, how many are idle, and the broken promises.
-    pub(crate) fn board(&self) -> (usize, usize, u64) {
+    /// Returns how many instances have an owner.
+    pub(crate) fn owned(&self) -> usize {
+        self.number("owned")
+    }
+
+    /// Returns how many instances are idle.
+    pub(crate) fn idle(&self) -> usize {
+        self.number("idle")
+    }
+
+    /// Returns how often the daemon broke a promise.
+    pub(crate) fn violations(&self) -> usize {
+        self.number("violations")
+    }
+
+    /// Asks the daemon with the simulated provider for a number.
+    fn number(&self, what: &str) -> usize {
         let mut text = String::new();
         let mut stream = TcpStream::connect(&self.running().board).expect("the board");
+        writeln!(stream, "{what}").expect("the board");
         stream.read_to_string(&mut text).expect("the board");
-        let mut numbers = text.split(' ').map(|it| it.parse::<u64>().unwrap_or_default());
-        let mut next = || numbers.next().unwrap_or_default();
-        let (all, idle, violations) = (next(), next(), next());
-        (
-            usize::try_from(all).unwrap_or_default(),
-            usize::try_from(idle).unwrap_or_default(),
-            violations,
-        )
+        text.parse().unwrap_or_else(|_| panic!("`{what}` is `{text}`"))
+    }
+
+    /// Returns how many create calls there were since the daemon started.
+    pub(crate) fn created(&self) -> usize {
+        match self.wish.machines {
+            Machines::Simulated => self.number("created"),
+            Machines::Processes | Machines::External => self.creates().len(),
+        }
     }
 
     /// Returns the moments of all create calls, oldest first.
@@ -358,7 +377,7 @@ start_permits_per_host = 10000
     /// Returns how many machines exist.
     pub(crate) fn machines(&self) -> usize {
         match self.wish.machines {
-            Machines::Simulated => entries(&self.path().join("machines")).len(),
+            Machines::Simulated => self.number("machines"),
             Machines::Processes => self.machine_folders().len(),
             Machines::External => entries(&self.path().join("cloud/machines")).len(),
         }
@@ -435,11 +454,14 @@ pub(crate) fn cost_of(pid: u32) -> Cost {
         rest.split(' ').nth(at).and_then(|it| it.parse::<f64>().ok()).unwrap_or_default()
     };
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let rss =
-        rss.and_then(|it| it.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or_default();
+    let mebibytes = |name: &str| {
+        let found = status.lines().find_map(|line| line.strip_prefix(name));
+        let kibibytes = found.and_then(|it| it.split_whitespace().next()?.parse::<f64>().ok());
+        kibibytes.unwrap_or_default() / 1024.0
+    };
     // utime and stime, in hundredths of a second.
-    Cost { cpu: (field(11) + field(12)) / 100.0, rss: rss / 1024.0 }
+    let cpu = (field(11) + field(12)) / 100.0;
+    Cost { cpu, rss: mebibytes("VmRSS:"), peak: mebibytes("VmHWM:") }
 }
 
 /// One question, one answer, one connection.

@@ -1,9 +1,11 @@
-//! The simulated provider: a machine is a line in a map, and a file that outlives the daemon.
+//! The simulated provider: a machine is an entry of a map, and a line in a journal that outlives the
+//! daemon.
 //!
-//! It runs inside the daemon, because no machine of ours carries ten thousand runners. A create call
-//! notes its moment before anything else. With `late`, the machine appears so long after the call,
-//! made by a process of its own, and the call is never answered: the machine of a daemon that was
-//! killed in the middle.
+//! It runs inside the daemon, because no machine of ours carries ten thousand runners, and costs it as
+//! little as it can: a file for each machine would be most of what is measured. A create call notes its
+//! moment before anything else. With `late`, the machine appears so long after the call, made by a
+//! process of its own, and the call is never answered: the machine of a daemon that was killed in the
+//! middle.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,6 +13,7 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -30,58 +33,95 @@ pub(crate) struct Yard {
     folder: PathBuf,
     late: Option<Duration>,
     machines: Mutex<BTreeMap<String, MachineView>>,
+    /// The moments of create calls, a line each.
     log: Mutex<File>,
+    created: AtomicUsize,
+    /// `+name stamp` and `-name`.
+    journal: Mutex<File>,
 }
 
 impl Yard {
     /// Opens the folder with what an earlier daemon left.
     pub(crate) fn open(folder: &Path, late: Option<Duration>) -> std::io::Result<Self> {
-        fs::create_dir_all(folder.join("machines"))?;
-        let log = File::options().append(true).create(true).open(folder.join("creates"))?;
-        let yard =
-            Self { folder: folder.into(), late, machines: Mutex::default(), log: Mutex::new(log) };
-        yard.notice_new();
+        fs::create_dir_all(folder.join("late"))?;
+        let append = |name: &str| File::options().append(true).create(true).open(folder.join(name));
+        let written = fs::read_to_string(folder.join("journal")).unwrap_or_default();
+        let yard = Self {
+            folder: folder.into(),
+            late,
+            machines: Mutex::new(replay(&written)),
+            log: Mutex::new(append("creates")?),
+            created: AtomicUsize::new(0),
+            journal: Mutex::new(append("journal")?),
+        };
+        yard.notice_late();
         Ok(yard)
+    }
+
+    /// Returns how many machines there are.
+    pub(crate) fn standing(&self) -> usize {
+        self.notice_late();
+        self.machines().len()
+    }
+
+    /// Returns how often this daemon called for a machine.
+    pub(crate) fn created(&self) -> usize {
+        self.created.load(Ordering::Relaxed)
     }
 
     fn machines(&self) -> MutexGuard<'_, BTreeMap<String, MachineView>> {
         self.machines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.join("machines").join(name)
+    fn write(file: &Mutex<File>, line: &str) {
+        let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(line.as_bytes()).expect("our folder");
     }
 
-    /// Takes in machines that somebody else made.
-    fn notice_new(&self) {
-        let Ok(entries) = fs::read_dir(self.folder.join("machines")) else { return };
-        for entry in entries.filter_map(Result::ok) {
+    fn late_file(&self, name: &str) -> PathBuf {
+        self.folder.join("late").join(name)
+    }
+
+    /// Takes in machines that appeared without an answer.
+    fn notice_late(&self) {
+        if self.late.is_none() {
+            return;
+        }
+        for entry in fs::read_dir(self.folder.join("late")).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !self.machines().contains_key(&name) {
-                self.notice(&name);
+            let stamp = fs::read(entry.path()).ok().and_then(|it| serde_json::from_slice(&it).ok());
+            if let Some(stamp) = stamp {
+                self.machines().entry(name.clone()).or_insert_with(|| view(&name, stamp));
             }
         }
     }
+}
 
-    fn notice(&self, name: &str) -> Option<MachineView> {
-        let stamp: Stamp = serde_json::from_slice(&fs::read(self.file(name)).ok()?).ok()?;
-        let view = view(name, stamp);
-        self.machines().insert(name.to_owned(), view.clone());
-        Some(view)
+/// Returns the machines that a journal leaves.
+fn replay(journal: &str) -> BTreeMap<String, MachineView> {
+    let mut machines = BTreeMap::new();
+    for line in journal.lines() {
+        if let Some(name) = line.strip_prefix('-') {
+            machines.remove(name);
+        } else if let Some((name, stamp)) = line.strip_prefix('+').and_then(|it| it.split_once(' '))
+            && let Ok(stamp) = serde_json::from_str(stamp)
+        {
+            machines.insert(name.to_owned(), view(name, stamp));
+        }
     }
+    machines
 }
 
 #[async_trait]
 impl Inventory for Yard {
     async fn list(&self) -> Observation<Vec<MachineView>> {
-        self.notice_new();
+        self.notice_late();
         Observation::Complete(self.machines().values().cloned().collect())
     }
 
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
-        let name = machine.name.as_str();
-        let known = self.machines().get(name).cloned();
-        known.or_else(|| self.notice(name)).map_or(Sighting::Absent, Sighting::Seen)
+        self.notice_late();
+        self.machines().get(machine.name.as_str()).cloned().map_or(Sighting::Absent, Sighting::Seen)
     }
 
     async fn remains(&self, _: &MachineRef, _: bool) -> Remains {
@@ -93,23 +133,21 @@ impl Inventory for Yard {
 impl Provider for Yard {
     async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
         let now = nanos();
+        self.created.fetch_add(1, Ordering::Relaxed);
         let name = order.name.as_str().to_owned();
-        let stamp = serde_json::to_vec(&order.stamp).expect("JSON");
-        {
-            let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-            writeln!(log, "{now} {name}").expect("the log");
-        }
+        let stamp = serde_json::to_string(&order.stamp).expect("JSON");
+        Self::write(&self.log, &format!("{now} {name}\n"));
         if let Some(late) = self.late {
             let draft = self.folder.join(format!("{name}.draft"));
             fs::write(&draft, &stamp).expect("a draft");
             let script = format!("(sleep {}; mv \"$1\" \"$2\") &", late.as_secs());
             let mut maker = Command::new("setsid");
-            maker.args(["sh", "-c", &script, "sh"]).arg(draft).arg(self.file(&name));
+            maker.args(["sh", "-c", &script, "sh"]).arg(draft).arg(self.late_file(&name));
             maker.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
             drop(maker.status());
             std::future::pending::<()>().await;
         }
-        fs::write(self.file(&name), stamp).expect("a machine");
+        Self::write(&self.journal, &format!("+{name} {stamp}\n"));
         let view = view(&name, order.stamp);
         self.machines().insert(name, view.clone());
         Ok(view)
@@ -117,9 +155,16 @@ impl Provider for Yard {
 
     async fn delete(&self, machine: &MachineRef, _: Grace) -> Result<Deletion, ProviderError> {
         let name = machine.name.as_str();
-        let known = self.machines().remove(name).is_some();
-        let removed = fs::remove_file(self.file(name)).is_ok();
-        Ok(if known || removed { Deletion::Accepted } else { Deletion::NotFound })
+        if self.late.is_some() {
+            // One that has not been noticed yet is deleted all the same.
+            self.notice_late();
+            drop(fs::remove_file(self.late_file(name)));
+        }
+        if self.machines().remove(name).is_none() {
+            return Ok(Deletion::NotFound);
+        }
+        Self::write(&self.journal, &format!("-{name}\n"));
+        Ok(Deletion::Accepted)
     }
 
     fn handover(&self) -> Handover {
