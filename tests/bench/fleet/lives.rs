@@ -46,7 +46,7 @@ pub(crate) fn late(part: &mut Part, setting: &Setting) {
 /// Ten times the instances at rest: rounds of the reaper come ten times as often, so that ten minutes
 /// of both fleets fit into one.
 pub(crate) fn growth(part: &mut Part, setting: &Setting) {
-    let seconds = f64::from(number("BENCH_REST_SECONDS", 180));
+    let seconds = f64::from(number("BENCH_REST_SECONDS", 120));
     let cpu = [1_000, 10_000].map(|size| {
         let wish = Wish { min_idle: size, boot_ms: Some(100), tick: Some(6), ..setting.wish(size) };
         let mut stage = Stage::build(wish);
