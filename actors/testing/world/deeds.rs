@@ -131,8 +131,8 @@ impl World {
         self.ask_to_drain(pool, false);
     }
 
-    /// Drains or resumes a pool. Whoever gets no answer, because the daemon crashed over it, asks
-    /// the next one again.
+    /// Drains or resumes a pool. Whoever gets no answer, because the daemon crashed or the fleet
+    /// panicked over it, asks the next one again.
     fn ask_to_drain(&self, pool: usize, drained: bool) {
         let (Some(spec), Some(life)) = (self.plan.pools.get(pool), &self.life) else { return };
         self.outside().unanswered.insert(pool, drained);
@@ -141,11 +141,15 @@ impl World {
         life.fleet.tell(ToFleet::Drain { pool: id, drained, who, reply }).ok();
         let shared = Arc::clone(&self.shared);
         life.tasks.spawn_local(async move {
-            if answer.await.is_ok() {
-                let unanswered = &mut shared.lock().unanswered;
-                if unanswered.get(&pool) == Some(&drained) {
-                    unanswered.remove(&pool);
-                }
+            let answered = answer.await.is_ok();
+            let mut outside = shared.lock();
+            if outside.unanswered.get(&pool) != Some(&drained) {
+                return;
+            }
+            if answered {
+                outside.unanswered.remove(&pool);
+            } else {
+                outside.later(5_000, Happening::Operator(Deed::Drain { pool, drained }));
             }
         });
     }
