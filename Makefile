@@ -8,7 +8,7 @@
 #   make schema            schemathesis against the admin API's own description (about a minute)
 #   make bench             figures: speed, memory and growth, as text and as target/bench/report.json
 #   make faults            the daemon under faults; MINUTES=10 of kill -9, FAULTS=disk,clock for a few
-#   make soak MINUTES=30   steady churn: memory, files, threads must stay flat
+#   make soak MINUTES=30   three days in virtual time, then steady churn: memory, files, threads must stay flat
 #   make demo              the daemon at work: real processes, a simulated GitHub (JOBS=50 for more)
 #   make dist              the binary as it is handed out: target/dist/ostler
 #   make toolchain         fetches a current stable compiler; nothing else here downloads one

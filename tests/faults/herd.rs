@@ -9,7 +9,7 @@ use ostler_actors::model::{Labels, Place, State};
 use tokio::time::Instant;
 
 use super::support::daemon::{Daemon, Stage, pool};
-use super::table::Row;
+use super::table::{Losses, Row};
 
 /// How long a runner may be silent: the machine is busy, and nobody's job shall end for that.
 const LEASE: Duration = Duration::from_secs(30);
@@ -97,32 +97,61 @@ impl Herd {
         row.jobs = stage.github.jobs().len();
         stage.until_all_jobs_are_over(&mut daemon).await;
         stage.drain(&mut daemon).await;
+        let (mut losses, rows) = (self.count(), self.count_rows().await);
+        losses.left += rows.live;
+        row.losses = Some(losses);
+        assert_eq!(losses, Losses::default(), "{:?}", stage.github.jobs());
         stage.check_jobs();
         stage.check_logs(&[]);
         let ready = daemon.ready().expect("it answers");
         assert_eq!(ready.body["violations"], 0, "{}", ready.body);
         assert_eq!(ready.body["foreign_machines"], serde_json::json!([]), "{}", ready.body);
-        let records = stage.records().await;
-        let (mut cursor, mut rows) = (None, 0);
-        loop {
-            let page = Page { limit: 1000, cursor };
-            let found = records.instances(&InstanceQuery::default(), &page).await.expect("a read");
-            rows += found.items.len();
-            let left = found.items.iter().find(|row| row.state != State::Deleted);
-            assert!(left.is_none(), "{left:?}");
-            cursor = found.next_cursor;
-            if cursor.is_none() {
-                break;
-            }
-        }
-        records.close().await;
         row.note = format!(
-            "{}{rows} instances",
-            if row.note.is_empty() { String::new() } else { format!("{}; ", row.note) }
+            "{}{} instances",
+            if row.note.is_empty() { String::new() } else { format!("{}; ", row.note) },
+            rows.all
         );
         // Machines, processes and registrations that are left fail the stage when it goes.
         drop(daemon);
     }
+
+    /// Counts what went wrong with jobs, and what is left outside our records.
+    fn count(&self) -> Losses {
+        let stage = &self.stage;
+        let left = stage.machines().len() + stage.processes().len() + stage.github.runners().len();
+        let mut losses = Losses { left, ..Losses::default() };
+        for job in stage.github.jobs().iter().filter(|job| job.wish.name != ELSEWHERE) {
+            let expected = if job.wish.name == "Succeed" { "success" } else { "failure" };
+            losses.lost += usize::from(!is_over(job));
+            losses.doubled += usize::from(job.starts > 1);
+            let scripted = SimStage::Completed(expected.into());
+            losses.touched += usize::from(is_over(job) && job.stage != scripted);
+        }
+        losses
+    }
+
+    /// Counts the rows of instances, and those that are not `deleted`.
+    async fn count_rows(&self) -> Rows {
+        let records = self.stage.records().await;
+        let mut rows = Rows { all: 0, live: 0 };
+        let mut page = Page { limit: 1000, cursor: None };
+        loop {
+            let found = records.instances(&InstanceQuery::default(), &page).await.expect("a read");
+            rows.all += found.items.len();
+            rows.live += found.items.iter().filter(|row| row.state != State::Deleted).count();
+            page.cursor = found.next_cursor;
+            if page.cursor.is_none() {
+                break;
+            }
+        }
+        records.close().await;
+        rows
+    }
+}
+
+struct Rows {
+    all: usize,
+    live: usize,
 }
 
 fn is_over(job: &SimJob) -> bool {

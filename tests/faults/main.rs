@@ -11,6 +11,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "real processes in real time")]
 
+mod days;
 mod herd;
 mod soak;
 #[path = "../support/mod.rs"]
@@ -19,7 +20,12 @@ mod support;
 mod table;
 mod trouble;
 
+use ostler::memory::{self, Allocator};
 use table::Row;
+
+/// Gives back what is freed, so that memory can be weighed (`days`).
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 /// Names a fault and how it is brought about.
 type Fault = (&'static str, fn(&mut Row));
@@ -38,6 +44,7 @@ const FAULTS: &[Fault] = &[
 ];
 
 fn main() -> std::process::ExitCode {
+    memory::give_back_at_once();
     if std::env::args().any(|word| word == "soak") {
         return soak::run();
     }
@@ -52,5 +59,5 @@ fn main() -> std::process::ExitCode {
         println!("   {row}");
         rows.push(row);
     }
-    table::show(&rows)
+    table::show("faults", &rows)
 }

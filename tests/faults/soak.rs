@@ -1,9 +1,10 @@
-//! The soak (`make soak MINUTES=30`): steady churn, and nothing that grows with time.
+//! The soak (`make soak MINUTES=30`): steady churn, and nothing that grows with time. Three days in
+//! virtual time come first (`days`), then so many minutes of reality.
 //!
 //! History is kept for as long as the retention says, so its rows grow until then; what must not grow
 //! is memory, tasks (threads), open files, and rows of the living. Caches have bounds and fill up first
 //! (SQLite's pages, GitHub's answers by their tags), so the slope is that of a straight line through
-//! the second half of the samples. A finished job is remembered for eight days, which is some hundred
+//! the second half of the samples. A finished job is remembered for eight days, which is some twenty
 //! bytes each.
 
 use std::fs;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use ostler_actors::ports::Records as _;
 use tokio::time::Instant;
 
+use super::days;
 use super::herd::{Herd, asked, on_runtime};
 use super::table::{self, Row};
 
@@ -29,9 +31,13 @@ struct Sample {
 }
 
 pub(crate) fn run() -> ExitCode {
-    let row = Row::of("soak", soak);
-    println!("   {row}");
-    table::show(&[row])
+    let mut rows = Vec::new();
+    for (name, part) in [("days", days::three_days as fn(&mut Row)), ("soak", soak)] {
+        println!("== {name}");
+        rows.push(Row::of(name, part));
+        println!("   {}", rows[rows.len() - 1]);
+    }
+    table::show("soak", &rows)
 }
 
 fn soak(row: &mut Row) {

@@ -5,6 +5,26 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Counts what must not be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    /// Jobs that did not come to an end.
+    pub(crate) lost: usize,
+    /// Jobs that ran more than once.
+    pub(crate) doubled: usize,
+    /// Machines, processes, registrations and live rows when all was over.
+    pub(crate) left: usize,
+    /// Jobs that ended otherwise than their script says.
+    pub(crate) touched: usize,
+}
+
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lost, doubled, left, touched } = self;
+        write!(f, "lost {lost}, doubled {doubled}, left {left}, touched {touched}")
+    }
+}
+
 /// Holds what came of one fault.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
@@ -15,6 +35,8 @@ pub(crate) struct Row {
     pub(crate) injected: String,
     /// How many jobs ran.
     pub(crate) jobs: usize,
+    /// What was counted at the end; none before that.
+    pub(crate) losses: Option<Losses>,
     /// What else is worth saying.
     pub(crate) note: String,
     /// Why it could not be tried.
@@ -48,7 +70,7 @@ impl Row {
         match (&self.failure, &self.skipped) {
             (Some(why), _) => format!("FAILED: {}", why.lines().next().unwrap_or_default()),
             (None, Some(why)) => format!("skipped: {why}"),
-            (None, None) => "lost 0, doubled 0, left 0, touched 0".into(),
+            (None, None) => self.losses.map_or("nobody counted".into(), |it| it.to_string()),
         }
     }
 }
@@ -65,8 +87,8 @@ impl fmt::Display for Row {
     }
 }
 
-/// Shows the table and keeps it under `target/bench`; fails if anything was lost.
-pub(crate) fn show(rows: &[Row]) -> ExitCode {
+/// Shows the table and keeps it for the report of `make bench`; fails if anything was lost.
+pub(crate) fn show(name: &str, rows: &[Row]) -> ExitCode {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let mut text = format!("load average at the end: {}\n\n", load.trim());
     text.push_str("| fault | load held | injected | jobs | took | losses | notes |\n|---|---|---|---|---|---|---|\n");
@@ -75,9 +97,9 @@ pub(crate) fn show(rows: &[Row]) -> ExitCode {
         text.push('\n');
     }
     println!("\n{text}");
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench/text");
     std::fs::create_dir_all(&folder).expect("the target folder");
-    std::fs::write(folder.join("faults.md"), &text).expect("the target folder");
+    std::fs::write(folder.join(format!("{name}.txt")), &text).expect("the target folder");
     let failed = rows.iter().filter(|row| row.failure.is_some()).count();
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -150,6 +150,7 @@ pub(crate) fn github_lies(row: &mut Row) {
                 lies.false_404 += 10;
                 lies.proxy_404 += 5;
                 lies.false_422 += 5;
+                lies.stale_busy += 20;
                 lies.short_lists += 2;
                 lies.lost_answers += 3;
                 lies.errors += 5;
@@ -161,7 +162,8 @@ pub(crate) fn github_lies(row: &mut Row) {
         }
         herd.stage.github.lie(|lies| *lies = ostler::demo::github::Lies::default());
         row.injected = format!(
-            "up to {} false 404, {} false 422, {} of a proxy, {} lists cut short, {} answers lost, {} errors, {} silences, {} webhooks lost; 204 for runners at work",
+            "up to {} stale busy, {} false 404, {} false 422, {} of a proxy, {} lists cut short, {} answers lost, {} errors, {} silences, {} webhooks lost; 204 for runners at work",
+            rounds * 20,
             rounds * 10,
             rounds * 5,
             rounds * 5,

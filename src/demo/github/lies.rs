@@ -17,6 +17,9 @@ pub struct Lies {
     pub proxy_404: u32,
     /// Removals that say 422 though no job runs there.
     pub false_422: u32,
+    /// Runners, listed or read, whose `busy` is told the wrong way round: GitHub's own word for it is
+    /// minutes old at times.
+    pub stale_busy: u32,
     /// Whether a runner at work is removed all the same.
     pub nasty_204: bool,
     /// What nobody may see: calls whose path ends so are refused, as by a missing permission.

@@ -6,6 +6,7 @@ use ostler_actors::model::{Labels, Scope};
 use serde_json::{Value, json};
 
 use super::desk::{Ask, Reply, page};
+use super::lies::Lies;
 use super::shapes;
 use super::state::{SimRunner, State, same_scope};
 
@@ -16,13 +17,25 @@ pub(super) fn list(state: &mut State, ask: &Ask, scope: &Scope) -> Reply {
     let name = ask.query.get("name");
     let all = state.runners.values().filter(|it| same_scope(&it.scope, scope));
     let named = all.filter(|it| name.is_none_or(|name| it.name.eq_ignore_ascii_case(name)));
-    let runners: Vec<Value> = named.map(shapes::runner).collect();
+    let mut runners: Vec<Value> = named.map(shapes::runner).collect();
+    for shown in &mut runners {
+        age(shown, &mut state.lies);
+    }
     page(state, ask, Some("runners"), runners)
 }
 
-pub(super) fn read(state: &State, scope: &Scope, id: &str) -> Reply {
+pub(super) fn read(state: &mut State, scope: &Scope, id: &str) -> Reply {
     let runner = id.parse().ok().and_then(|id| state.runner_in(scope, id));
-    runner.map_or_else(Reply::not_found, |runner| Reply::new(200, shapes::runner(runner)))
+    let Some(mut shown) = runner.map(shapes::runner) else { return Reply::not_found() };
+    age(&mut shown, &mut state.lies);
+    Reply::new(200, shown)
+}
+
+/// Shows a runner as it was before it took its job, or lost it.
+fn age(shown: &mut Value, lies: &mut Lies) {
+    if Lies::tell(&mut lies.stale_busy) {
+        shown["busy"] = json!(shown["busy"] != json!(true));
+    }
 }
 
 pub(super) fn remove(state: &mut State, scope: &Scope, id: &str) -> Reply {
