@@ -1,6 +1,6 @@
 //! The supervisor: gives every row an owner, every dead owner a successor, and paces the rest.
 //!
-//! Letters change what it knows and mark it as due for a plan; one plan soon after covers
+//! Letters change what it knows and mark it as due for a plan; one plan a moment later covers
 //! all of them. It runs no timer of its own but the one its last plan asked for. `actor/` holds what
 //! it does about owners, and how it plans.
 
@@ -15,7 +15,6 @@ use actix::{
     Actor, ActorContext, ActorFutureExt, AsyncContext, Context, ContextFutureSpawner, Handler,
     SpawnHandle, WrapFuture,
 };
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::breaker::Breaker;
@@ -95,8 +94,6 @@ struct PoolSupervisor {
     /// Machines whose new owner is being named.
     adopting: BTreeSet<MachineName>,
     due: bool,
-    /// When the last plan was made.
-    planned: Option<Instant>,
     alarm: Option<SpawnHandle>,
     shown: Shown,
     // Dropped last: the children are halted before the fleet hears of the death.
@@ -138,7 +135,6 @@ impl PoolSupervisor {
             reviving: BTreeMap::new(),
             adopting: BTreeSet::new(),
             due: false,
-            planned: None,
             alarm: None,
             shown: Shown { breaker: row.breaker, ..Shown::default() },
             _obituary: obituary,

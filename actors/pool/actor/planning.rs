@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use actix::fut::{ActorFutureExt as _, ready};
 use actix::{AsyncContext, Context};
-use tokio::time::Instant;
 
 use super::super::name::fresh_name;
 use super::super::plan::{Mood, Plan, plan};
@@ -17,26 +15,19 @@ use crate::mail::Reply;
 use crate::model::{InstanceId, Reason, Timestamp, WishRank};
 
 impl PoolSupervisor {
-    /// Plans as soon as the letters are read that are there already, once for all of them. Two plans are
-    /// a moment apart, which grows with the pool, because a plan looks at everyone.
+    /// Plans a moment later, once for all letters until then. The moment grows with the pool,
+    /// because a plan looks at everyone.
     pub(super) fn plan_soon(&mut self, ctx: &mut Context<Self>) {
-        if self.due {
-            return;
-        }
-        self.due = true;
-        let moment = 1 + self.standing.reports().len() / 1000;
-        let moment = Duration::from_millis(u64::try_from(moment).unwrap_or(1));
-        let rest = self.planned.map_or(Duration::ZERO, |at| moment.saturating_sub(at.elapsed()));
-        if rest.is_zero() {
-            ctx.spawn(ready(()).map(|(), this: &mut Self, ctx| this.plan_now(ctx)));
-        } else {
-            ctx.run_later(rest, Self::plan_now);
+        if !self.due {
+            self.due = true;
+            let moment = 1 + self.standing.reports().len() / 1000;
+            let moment = Duration::from_millis(u64::try_from(moment).unwrap_or(1));
+            ctx.run_later(moment, Self::plan_now);
         }
     }
 
     pub(super) fn plan_now(&mut self, ctx: &mut Context<Self>) {
         self.due = false;
-        self.planned = Some(Instant::now());
         let now = self.now();
         self.standing.lapse(now);
         let mood = Mood {
