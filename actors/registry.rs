@@ -5,7 +5,7 @@
 //! the respawn takes it over, so a live row always has an entry. Claiming an entry is
 //! exclusive: there are never two owners of one instance in a process.
 //!
-//! No decision iterates the board: its order is random. For people, who read it page by page, the
+//! No decision iterates the board: its order is random, and the reaper takes from it only where to look. For people, who read it page by page, the
 //! names are kept in order beside it (`Names`), so that a page costs what it shows.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -15,11 +15,11 @@ const UNSERVABLE: usize = 1000;
 /// Remembers the jobs that the forge called completed, and in which hour each was buried.
 ///
 /// A busy fleet finishes millions of jobs in eight days, so a stone is a number and an hour: some
-/// twenty bytes. They are forgotten by whole hours.
+/// thirty bytes. They are forgotten by whole hours.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tombstones {
     buried: BTreeMap<ForgeId, BTreeMap<u64, Hour>>,
-    /// The hour before which nothing is remembered any more.
+    /// The hour up to which was looked last; a clock that was wrong is followed back.
     forgotten: Option<Hour>,
 }
 
@@ -54,7 +54,7 @@ impl Tombstones {
     /// remembered, if that is news. Looks at the stones once an hour.
     pub(super) fn forget(&mut self, now: Timestamp) -> Option<Timestamp> {
         let first = hour_of(now.as_second() - REMEMBERED.as_secs().cast_signed());
-        if self.forgotten.is_some_and(|forgotten| forgotten >= first) {
+        if self.forgotten == Some(first) {
             return None;
         }
         self.forgotten = Some(first);
@@ -289,6 +289,17 @@ mod tests {
         let later = after(now, REMEMBERED + hour);
         assert_eq!(tombstones.forget(later), Some(after(now, hour)));
         assert!(!tombstones.holds(&id));
+    }
+
+    #[test]
+    fn a_clock_that_leapt_and_came_back_does_not_stop_the_forgetting() {
+        let id = JobId { forge: "github".into(), number: 1 };
+        let (now, hour) = (Timestamp::UNIX_EPOCH, Duration::from_hours(1));
+        let mut tombstones = Tombstones::default();
+        assert_eq!(tombstones.forget(after(now, REMEMBERED * 2)), None);
+        tombstones.bury(&id, now);
+        assert_eq!(tombstones.forget(after(now, REMEMBERED)), None);
+        assert_eq!(tombstones.forget(after(now, REMEMBERED + hour)), Some(after(now, hour)));
     }
 
     #[test]

@@ -209,7 +209,11 @@ impl Checker {
         else {
             return;
         };
-        let living = truth.shelf.row(&old.instance).is_some_and(|row| row.state < State::Ended);
+        // One whose record was lost is over as far as anyone knows, also if it was adopted since.
+        let living = truth
+            .shelf
+            .row(&old.instance)
+            .is_some_and(|row| row.state < State::Ended && row.created_at <= old.since);
         let young = !is_due(old.since, self.orphan_after, *at);
         let delivered = old.stage == OfferStage::Delivered;
         self.demand(!(delivered && living && young), 11, &after.id, || {

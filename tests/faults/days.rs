@@ -5,7 +5,6 @@
 //! fleet itself holds is weighed by letting it go: a crash frees all that is the daemon's and nothing that
 //! is the world's. So it is weighed after an hour, and again after three days of the next daemon's life.
 
-use std::fs;
 use std::time::Duration;
 
 use ostler_actors::testing::{
@@ -14,12 +13,13 @@ use ostler_actors::testing::{
 
 use super::herd::asked;
 use super::table::{Losses, Row};
+use super::weight::held;
 
 const AN_HOUR: Duration = Duration::from_hours(1);
 /// How far apart jobs come on average, in milliseconds.
 const GAP: u64 = 5_000;
 /// What three days may add to an hour, in KiB: finished jobs are remembered for eight.
-const MORE: u64 = 4096;
+const MORE: usize = 4096;
 
 pub(crate) fn three_days(row: &mut Row) {
     let (hours, seed) = (asked("HOURS", 72), asked("SEED", 1));
@@ -38,8 +38,9 @@ pub(crate) fn three_days(row: &mut Row) {
         let broken = world.finish().await;
         let outside = world.outside();
         let faults: u64 = outside.injected.values().sum();
-        row.injected =
-            format!("{faults} faults of every kind but crashes, {hours} h in virtual time");
+        row.injected = format!(
+            "{faults} faults of every kind but crashes and panics, {hours} h in virtual time"
+        );
         row.jobs = outside.hub.jobs.len();
         row.note = format!(
             "{} lifetimes; the fleet held {early} KiB after an hour and {late} KiB after {hours} h; on the board {} after the first hour, {} after the last, at most {}",
@@ -63,6 +64,7 @@ fn plan(seed: u64) -> Plan {
         crash_after: 0,
         crash_reading: 0,
         crash_effect: 0,
+        panics: 0,
         ..faults.store
     };
     faults.store = alive;
@@ -75,17 +77,10 @@ fn plan(seed: u64) -> Plan {
 }
 
 /// Returns how many KiB the daemon held, by letting it crash.
-async fn weigh(world: &mut Watched) -> u64 {
-    let with = resident();
+async fn weigh(world: &mut Watched) -> usize {
+    let with = held();
     world.crash(Duration::from_secs(1));
-    let without = resident();
+    let without = held();
     world.run_for(Duration::from_secs(2)).await;
     with.saturating_sub(without)
-}
-
-/// Returns the resident memory of this process in KiB.
-fn resident() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
 }

@@ -7,7 +7,8 @@
 //! be injected on this machine (no root, no libfaketime) is named as skipped.
 //!
 //! `FAULTS=disk,clock` runs a few; `MINUTES=10` is how long the daemon is killed every five seconds;
-//! `RUNNERS=200` is the load of that; `LOAD=40` the load of the others.
+//! `RUNNERS=200` is the load of that; `LOAD=40` the load of the others. The soak takes `HOURS=72` and
+//! `SEED=1` for its days in virtual time, `MINUTES=30` and `LOAD=20` for those of reality.
 
 #![expect(clippy::disallowed_methods, reason = "real processes in real time")]
 
@@ -19,13 +20,13 @@ mod soak;
 mod support;
 mod table;
 mod trouble;
+mod weight;
 
-use ostler::memory::{self, Allocator};
 use table::Row;
+use weight::Weighed;
 
-/// Gives back what is freed, so that memory can be weighed (`days`).
 #[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
+static ALLOCATOR: Weighed = Weighed;
 
 /// Names a fault and how it is brought about.
 type Fault = (&'static str, fn(&mut Row));
@@ -44,7 +45,6 @@ const FAULTS: &[Fault] = &[
 ];
 
 fn main() -> std::process::ExitCode {
-    memory::give_back_at_once();
     if std::env::args().any(|word| word == "soak") {
         return soak::run();
     }

@@ -4,7 +4,7 @@
 //! History is kept for as long as the retention says, so its rows grow until then; what must not grow
 //! is memory, tasks (threads), open files, and rows of the living. Caches have bounds and fill up first
 //! (SQLite's pages, GitHub's answers by their tags), so the slope is that of a straight line through
-//! the second half of the samples. A finished job is remembered for eight days, which is some twenty
+//! the second half of the samples. A finished job is remembered for eight days, which is some thirty
 //! bytes each.
 
 use std::fs;

@@ -136,20 +136,22 @@ impl World {
     fn ask_to_drain(&self, pool: usize, drained: bool) {
         let (Some(spec), Some(life)) = (self.plan.pools.get(pool), &self.life) else { return };
         self.outside().unanswered.insert(pool, drained);
-        let (reply, answer) = Reply::channel();
-        let (id, who) = (spec.id.clone(), "operator".into());
-        life.fleet.tell(ToFleet::Drain { pool: id, drained, who, reply }).ok();
+        let (id, fleet) = (spec.id.clone(), life.fleet.clone());
         let shared = Arc::clone(&self.shared);
         life.tasks.spawn_local(async move {
-            let answered = answer.await.is_ok();
-            let mut outside = shared.lock();
-            if outside.unanswered.get(&pool) != Some(&drained) {
-                return;
-            }
-            if answered {
-                outside.unanswered.remove(&pool);
-            } else {
-                outside.later(5_000, Happening::Operator(Deed::Drain { pool, drained }));
+            // Until it is answered, or somebody wants something else of this pool.
+            while shared.lock().unanswered.get(&pool) == Some(&drained) {
+                let (reply, answer) = Reply::channel();
+                let who = "operator".into();
+                fleet.tell(ToFleet::Drain { pool: id.clone(), drained, who, reply }).ok();
+                if answer.await.is_ok() {
+                    let unanswered = &mut shared.lock().unanswered;
+                    if unanswered.get(&pool) == Some(&drained) {
+                        unanswered.remove(&pool);
+                    }
+                    return;
+                }
+                tokio::time::sleep(Duration::from_secs(5)).await;
             }
         });
     }

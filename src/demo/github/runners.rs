@@ -31,7 +31,7 @@ pub(super) fn read(state: &mut State, scope: &Scope, id: &str) -> Reply {
     Reply::new(200, shown)
 }
 
-/// Shows a runner as it was before it took its job, or lost it.
+/// Tells `busy` the wrong way round, if that lie is left.
 fn age(shown: &mut Value, lies: &mut Lies) {
     if Lies::tell(&mut lies.stale_busy) {
         shown["busy"] = json!(shown["busy"] != json!(true));

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::yard::Yard;
 
-/// Runs a daemon until it is told to stop; writes its two addresses to `addresses` in its folder.
+/// Runs a daemon until it is told to stop; says its two addresses first.
 pub(crate) fn run(folder: &Path, late: Option<Duration>) {
     let config = folder.join("ostler.toml");
     ostler::telemetry::begin(Some("warn")).expect("a filter");

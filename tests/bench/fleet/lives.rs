@@ -168,7 +168,7 @@ fn restart(part: &mut Part, stage: &mut Stage, setting: &Setting, size: u32, emp
     let began = Instant::now();
     stage.start();
     let leads = began.elapsed().as_secs_f64();
-    until("every row has an owner", LONG, || stage.owned() >= want);
+    until("every row has an owner", LONG, || stage.owned() >= want && stage.idle() >= want);
     let owned = began.elapsed().as_secs_f64();
     let figure = Figure::new(
         format!("restart with {size} rows, every row owned, {}", setting.name),

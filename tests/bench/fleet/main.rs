@@ -2,7 +2,7 @@
 //!
 //! Three processes: this one measures; `forge` is the played GitHub; `house` is the daemon with the
 //! simulated provider lent to it (or `ostler run` itself, with real processes as machines).
-//! `BENCH_ONLY=latency,idle` runs a few, `BENCH_IDLE_SECONDS` sets how long idleness is watched,
+//! `BENCH_ONLY=latency,idle` runs a few, `BENCH_IDLE_SECONDS` and `BENCH_REST_SECONDS` set how long idleness is watched,
 //! `BENCH_LARGE` the size of the large fleet (10,000).
 
 #![expect(

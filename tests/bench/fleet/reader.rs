@@ -30,7 +30,8 @@ impl Kept {
         let (mut status, mut length, mut line) = (String::new(), 0, String::new());
         loop {
             line.clear();
-            self.stream.read_line(&mut line).expect("the server answers");
+            let read = self.stream.read_line(&mut line).expect("the server answers");
+            assert!(read > 0, "the server hung up");
             let text = line.trim_end();
             if status.is_empty() {
                 text.clone_into(&mut status);

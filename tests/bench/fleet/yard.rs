@@ -66,7 +66,7 @@ impl Yard {
 
     /// Returns how often this daemon called for a machine.
     pub(crate) fn created(&self) -> usize {
-        self.created.load(Ordering::Relaxed)
+        self.created.load(Ordering::Acquire)
     }
 
     fn machines(&self) -> MutexGuard<'_, BTreeMap<String, MachineView>> {
@@ -133,10 +133,11 @@ impl Inventory for Yard {
 impl Provider for Yard {
     async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
         let now = nanos();
-        self.created.fetch_add(1, Ordering::Relaxed);
         let name = order.name.as_str().to_owned();
         let stamp = serde_json::to_string(&order.stamp).expect("JSON");
         Self::write(&self.log, &format!("{now} {name}\n"));
+        // Whoever sees the number finds the line.
+        self.created.fetch_add(1, Ordering::Release);
         if let Some(late) = self.late {
             let draft = self.folder.join(format!("{name}.draft"));
             fs::write(&draft, &stamp).expect("a draft");
