@@ -17,8 +17,9 @@ use super::weight::held;
 
 const AN_HOUR: Duration = Duration::from_hours(1);
 /// How far apart jobs come on average, in milliseconds.
-const GAP: u64 = 5_000;
-/// What three days may add to an hour, in KiB: finished jobs are remembered for eight.
+const GAP: u64 = 20_000;
+/// What three days may add to an hour, in KiB: finished jobs are remembered for eight days, and of those
+/// that no pool serves the last thousand, with all that is known of them.
 const MORE: usize = 4096;
 
 pub(crate) fn three_days(row: &mut Row) {
@@ -33,6 +34,7 @@ pub(crate) fn three_days(row: &mut Row) {
             world.run_for(AN_HOUR).await;
             board.push(world.registry().map_or(0, |registry| registry.len()));
         }
+        let remembered = world.registry().map_or(0, |registry| registry.jobs().len());
         let late = weigh(&mut world).await;
         world.outside().workload.left = 0;
         let broken = world.finish().await;
@@ -43,7 +45,7 @@ pub(crate) fn three_days(row: &mut Row) {
         );
         row.jobs = outside.hub.jobs.len();
         row.note = format!(
-            "{} lifetimes; the fleet held {early} KiB after an hour and {late} KiB after {hours} h; on the board {} after the first hour, {} after the last, at most {}",
+            "{} lifetimes; the fleet held {early} KiB after an hour and {late} KiB after {hours} h, {remembered} jobs on the board included; instances there: {} after the first hour, {} after the last, at most {}",
             outside.shelf.lifetimes(),
             board.first().copied().unwrap_or_default(),
             board.last().copied().unwrap_or_default(),
