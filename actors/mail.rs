@@ -1,6 +1,6 @@
 //! How actors reach each other: `tell` a fact, `ask` a question with a deadline.
 //!
-//! An [`Inlet`] leads to one living actor. An [`Office`] is a standing address: the actor
+//! An [`Mailbox`] leads to one living actor. An [`ActorRef`] is a standing address: the actor
 //! that holds the office plugs its inlet in, and its successor replaces it, so nobody has
 //! to be told about a respawn. A letter to nobody is counted, never an error by itself:
 //! every fact can be found out again by a sweep.
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Returns how many letters found nobody since the process began.
-pub fn lost_letters() -> u64 {
+pub fn lost_messages() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
@@ -25,57 +25,57 @@ pub fn lost_letters() -> u64 {
 pub struct Gone;
 
 /// Leads to one living actor.
-pub struct Inlet<M>(Arc<dyn Fn(M) -> Result<(), Gone> + Send + Sync>);
+pub struct Mailbox<M>(Arc<dyn Fn(M) -> Result<(), Gone> + Send + Sync>);
 
-impl<M> Clone for Inlet<M> {
+impl<M> Clone for Mailbox<M> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<M> Inlet<M> {
+impl<M> Mailbox<M> {
     /// Wraps a way to deliver a letter.
     pub fn new(deliver: impl Fn(M) -> Result<(), Gone> + Send + Sync + 'static) -> Self {
         Self(Arc::new(deliver))
     }
 
     /// Delivers a letter, or counts it as lost.
-    pub fn tell(&self, letter: M) -> Result<(), Gone> {
-        (self.0)(letter).inspect_err(|Gone| {
+    pub fn tell(&self, message: M) -> Result<(), Gone> {
+        (self.0)(message).inspect_err(|Gone| {
             LOST.fetch_add(1, Ordering::Relaxed);
         })
     }
 }
 
 /// A standing address whose holder may change.
-pub struct Office<M>(Arc<RwLock<Option<Inlet<M>>>>);
+pub struct ActorRef<M>(Arc<RwLock<Option<Mailbox<M>>>>);
 
-impl<M> Clone for Office<M> {
+impl<M> Clone for ActorRef<M> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<M> Default for Office<M> {
+impl<M> Default for ActorRef<M> {
     fn default() -> Self {
         Self(Arc::new(RwLock::new(None)))
     }
 }
 
-impl<M> Office<M> {
+impl<M> ActorRef<M> {
     /// Installs the holder.
-    pub fn install(&self, inlet: Inlet<M>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(inlet);
+    pub fn install(&self, mailbox: Mailbox<M>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(mailbox);
     }
 
     /// Delivers a letter to the holder, or counts it as lost.
-    pub fn tell(&self, letter: M) -> Result<(), Gone> {
+    pub fn tell(&self, message: M) -> Result<(), Gone> {
         let holder = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(inlet) = holder else {
+        let Some(mailbox) = holder else {
             LOST.fetch_add(1, Ordering::Relaxed);
             return Err(Gone);
         };
-        inlet.tell(letter)
+        mailbox.tell(message)
     }
 
     /// Asks the holder and waits for the answer, at most `deadline`.
@@ -90,7 +90,7 @@ impl<M> Office<M> {
     }
 }
 
-impl<M> Inlet<M> {
+impl<M> Mailbox<M> {
     /// Asks and waits for the answer, at most `deadline`.
     pub async fn ask<T>(
         &self,

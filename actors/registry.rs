@@ -18,7 +18,7 @@ use dashmap::mapref::entry::Entry as Place;
 use tokio::sync::broadcast;
 
 use crate::instance::ToInstance;
-use crate::mail::Inlet;
+use crate::mail::Mailbox;
 use crate::model::{
     Event, HolderId, HostName, Instance, InstanceId, Job, JobFact, JobId, MachineName, PoolId,
     ProviderId, Reason, State, Timestamp,
@@ -35,9 +35,9 @@ pub struct Registry {
     foreign: DashMap<ProviderId, BTreeMap<MachineName, Foreign>>,
     jobs: DashMap<JobId, Arc<Job>>,
     feed: broadcast::Sender<Arc<Event>>,
-    told: AtomicU64,
+    changes: AtomicU64,
     violations: AtomicU64,
-    asks: DashMap<(Reason, &'static str), u64>,
+    request_counts: DashMap<(Reason, &'static str), u64>,
 }
 
 /// Holds the names of all entries, in order.
@@ -48,7 +48,7 @@ pub struct Registry {
 struct Names(RwLock<BTreeSet<InstanceId>>);
 
 /// How many names are copied at once: readers hold up those who come and go for no longer.
-const AT_ONCE: usize = 256;
+const COPY_BATCH: usize = 256;
 
 impl Names {
     /// Writes down whether an entry is there. Whoever comes last sees the board as it is, so a
@@ -66,13 +66,13 @@ impl Names {
     fn after(&self, last: Option<&str>) -> Vec<InstanceId> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         let names = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        names.range::<str, _>((from, Bound::Unbounded)).take(AT_ONCE).cloned().collect()
+        names.range::<str, _>((from, Bound::Unbounded)).take(COPY_BATCH).cloned().collect()
     }
 }
 
 struct Slot {
     row: Option<Arc<Instance>>,
-    inlet: Option<Inlet<ToInstance>>,
+    mailbox: Option<Mailbox<ToInstance>>,
 }
 
 /// Shows a pool as its supervisor last saw it.
@@ -120,9 +120,9 @@ impl Default for Registry {
             foreign: DashMap::new(),
             jobs: DashMap::new(),
             feed: broadcast::channel(FEED).0,
-            told: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             violations: AtomicU64::new(0),
-            asks: DashMap::new(),
+            request_counts: DashMap::new(),
         }
     }
 }
@@ -132,17 +132,17 @@ impl Registry {
     pub fn claim(
         self: &Arc<Self>,
         id: InstanceId,
-        inlet: Inlet<ToInstance>,
+        mailbox: Mailbox<ToInstance>,
     ) -> Result<Entry, Taken> {
         match self.instances.entry(id.clone()) {
             Place::Occupied(mut slot) => {
-                if slot.get().inlet.is_some() {
+                if slot.get().mailbox.is_some() {
                     return Err(Taken);
                 }
-                slot.get_mut().inlet = Some(inlet);
+                slot.get_mut().mailbox = Some(mailbox);
             }
             Place::Vacant(place) => {
-                drop(place.insert(Slot { row: None, inlet: Some(inlet) }));
+                drop(place.insert(Slot { row: None, mailbox: Some(mailbox) }));
                 self.names.note(&self.instances, &id);
             }
         }
@@ -151,14 +151,14 @@ impl Registry {
 
     /// Removes an ownerless entry that has no row; its parent has looked.
     pub(crate) fn dismiss(&self, id: &InstanceId) {
-        self.instances.remove_if(id, |_, slot| slot.inlet.is_none());
+        self.instances.remove_if(id, |_, slot| slot.mailbox.is_none());
         self.names.note(&self.instances, id);
     }
 
     /// Clears what nobody owns off the board. For the beginning of a tenure: between owners of one
     /// tenure an entry must stay, but what an earlier tenure showed may have ended under another.
     pub fn clear_ownerless(&self) {
-        let ownerless = self.instances.iter().filter(|slot| slot.inlet.is_none());
+        let ownerless = self.instances.iter().filter(|slot| slot.mailbox.is_none());
         let ownerless: Vec<_> = ownerless.map(|slot| slot.key().clone()).collect();
         for id in &ownerless {
             self.dismiss(id);
@@ -168,8 +168,8 @@ impl Registry {
     }
 
     /// Returns how to reach the owner of an instance.
-    pub(crate) fn inlet(&self, id: &InstanceId) -> Option<Inlet<ToInstance>> {
-        self.instances.get(id).and_then(|slot| slot.inlet.clone())
+    pub(crate) fn mailbox(&self, id: &InstanceId) -> Option<Mailbox<ToInstance>> {
+        self.instances.get(id).and_then(|slot| slot.mailbox.clone())
     }
 
     /// Returns an instance as its owner last showed it.
@@ -184,7 +184,7 @@ impl Registry {
 
     /// Returns whether an entry waits for a new owner.
     pub fn is_ownerless(&self, id: &InstanceId) -> bool {
-        self.instances.get(id).is_some_and(|slot| slot.inlet.is_none())
+        self.instances.get(id).is_some_and(|slot| slot.mailbox.is_none())
     }
 
     /// Returns all instances, in the order of their names.
@@ -314,7 +314,7 @@ impl Registry {
 
     /// Tells everyone who follows the feed.
     pub(crate) fn announce(&self, event: &Event) {
-        self.told.fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
         if self.feed.receiver_count() > 0 {
             // The last reader may just have left.
             drop(self.feed.send(Arc::new(event.clone())));
@@ -322,8 +322,8 @@ impl Registry {
     }
 
     /// Returns how many events were told: as long as it stays the same, nothing has happened.
-    pub(crate) fn told(&self) -> u64 {
-        self.told.load(Ordering::Relaxed)
+    pub(crate) fn change_count(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 
     /// Follows the feed from now on; a reader that lags is told.
@@ -333,12 +333,12 @@ impl Registry {
 
     /// Counts what came of a question of the reaper's.
     pub(crate) fn count_ask(&self, reason: Reason, answer: &'static str) {
-        *self.asks.entry((reason, answer)).or_default() += 1;
+        *self.request_counts.entry((reason, answer)).or_default() += 1;
     }
 
     /// Returns what came of the reaper's questions since the start.
-    pub fn asks(&self) -> BTreeMap<(Reason, &'static str), u64> {
-        self.asks.iter().map(|asked| (*asked.key(), *asked.value())).collect()
+    pub fn request_counts(&self) -> BTreeMap<(Reason, &'static str), u64> {
+        self.request_counts.iter().map(|asked| (*asked.key(), *asked.value())).collect()
     }
 
     /// Counts a broken invariant.
@@ -384,7 +384,7 @@ impl Drop for Entry {
             self.registry.instances.remove(&self.id);
             self.registry.names.note(&self.registry.instances, &self.id);
         } else if let Some(mut slot) = self.registry.instances.get_mut(&self.id) {
-            slot.inlet = None;
+            slot.mailbox = None;
         }
     }
 }
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn a_new_tenure_begins_with_those_who_are_owned() {
         let board = Arc::<Registry>::default();
-        let claim = |id: &str| board.claim(InstanceId::new(id), Inlet::new(|_| Ok(()))).unwrap();
+        let claim = |id: &str| board.claim(InstanceId::new(id), Mailbox::new(|_| Ok(()))).unwrap();
         let (owned, left) = (claim("owned"), claim("left"));
         drop(left);
         assert!(board.is_ownerless(&InstanceId::new("left")), "its successor must find it");
@@ -406,7 +406,7 @@ mod tests {
     }
 
     fn shown(board: &Arc<Registry>, id: &str) -> Entry {
-        let entry = board.claim(InstanceId::new(id), Inlet::new(|_| Ok(()))).unwrap();
+        let entry = board.claim(InstanceId::new(id), Mailbox::new(|_| Ok(()))).unwrap();
         entry.show(Arc::new(crate::testing::contract::instance(id)));
         entry
     }
@@ -421,7 +421,7 @@ mod tests {
         let board = Arc::<Registry>::default();
         let mut entries: Vec<_> =
             (0..1000).rev().map(|number| shown(&board, &format!("i{number:03}"))).collect();
-        let silent = board.claim(InstanceId::new("i000a"), Inlet::new(|_| Ok(()))).unwrap();
+        let silent = board.claim(InstanceId::new("i000a"), Mailbox::new(|_| Ok(()))).unwrap();
         assert_eq!(page(&board, None, 3), ["i000", "i001", "i002"], "nothing is shown of i000a");
         assert_eq!(page(&board, Some("i007"), 3), ["i008", "i010", "i011"]);
         assert_eq!(page(&board, Some("i0075"), 1), ["i008"], "the name itself may be gone");
@@ -445,7 +445,7 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..2000 {
                         if let Ok(mut entry) =
-                            board.claim(InstanceId::new("one"), Inlet::new(|_| Ok(())))
+                            board.claim(InstanceId::new("one"), Mailbox::new(|_| Ok(())))
                         {
                             entry.finish();
                         }

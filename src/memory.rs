@@ -14,14 +14,14 @@ pub use mimalloc::MiMalloc as Allocator;
 
 /// Where `mi_option_purge_delay` stands among the allocator's options, in its versions 2 and 3.
 const PURGE_DELAY: c_int = 15;
-const AT_ONCE: c_long = 0;
+const IMMEDIATELY: c_long = 0;
 
 /// Lets freed memory go back at once. For the first line of `main`.
 #[expect(unsafe_code, reason = "the allocator's options have no other door than its C interface")]
 pub fn give_back_at_once() {
     // SAFETY: takes two numbers and stores one of them. It is not to be called from two threads at a
     // time, and `main` has not made a second one yet.
-    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, AT_ONCE) }
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, IMMEDIATELY) }
 }
 
 #[cfg(test)]

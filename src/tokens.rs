@@ -14,7 +14,7 @@ use ostler_actors::model::InstanceId;
 
 const VERSION: &str = "v1";
 /// No token of ours is longer.
-const LONGEST: usize = 512;
+const MAX_TOKEN_CHARS: usize = 512;
 
 /// Makes and checks tokens. Cheap to clone.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ impl Tokens {
     }
 
     /// Returns the token of a machine; the same each time.
-    pub fn make(&self, instance: &InstanceId, attempt: u32) -> String {
+    pub fn create(&self, instance: &InstanceId, attempt: u32) -> String {
         let claim = claim(instance.as_str(), attempt);
         let proof = hmac::sign(&self.0, claim.as_bytes());
         format!("{claim}.{}", URL_SAFE_NO_PAD.encode(proof.as_ref()))
@@ -50,7 +50,7 @@ impl Tokens {
 
     /// Returns whom a token speaks for, if it is one of ours.
     pub fn check(&self, token: &str) -> Option<Bearer> {
-        if token.len() > LONGEST {
+        if token.len() > MAX_TOKEN_CHARS {
             return None;
         }
         let (claim, proof) = token.rsplit_once('.')?;
@@ -78,11 +78,11 @@ mod tests {
     #[test]
     fn a_token_speaks_for_one_instance_and_one_registration() {
         let tokens = Tokens::new(b"a key");
-        let token = tokens.make(&"linux-1".into(), 2);
+        let token = tokens.create(&"linux-1".into(), 2);
         let bearer = Bearer { instance: "linux-1".into(), attempt: 2 };
         assert_eq!(tokens.check(&token), Some(bearer));
         assert_eq!(Tokens::new(b"another").check(&token), None);
-        let other = tokens.make(&"linux-1".into(), 3);
+        let other = tokens.create(&"linux-1".into(), 3);
         let (claim, _) = other.rsplit_once('.').unwrap();
         let (_, proof) = token.rsplit_once('.').unwrap();
         assert_eq!(tokens.check(&format!("{claim}.{proof}")), None);
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn no_text_of_a_stranger_is_a_token() {
         let tokens = Tokens::new(b"a key");
-        let good = tokens.make(&"linux-1".into(), 1);
+        let good = tokens.create(&"linux-1".into(), 1);
         for bad in ["", ".", "v1..1.", "v1.bGludXgtMQ.1.", &good[1..], &format!("{good}A")] {
             assert_eq!(tokens.check(bad), None, "{bad}");
         }

@@ -253,7 +253,7 @@ mod rules {
 
     #[test]
     fn nobody_but_the_instance_can_delete_a_machine() {
-        for deed in [
+        for step in [
             "kit.provider.delete(&machine).await?;",
             "    .delete(&machine)",
             "Provider::delete(&*provider, &machine).await?;",
@@ -272,9 +272,9 @@ mod rules {
                 "src/http/api.rs",
                 "src/cli.rs",
             ] {
-                assert_eq!(strays_in(stranger, deed).len(), 1, "{stranger} may say {deed}");
+                assert_eq!(strays_in(stranger, step).len(), 1, "{stranger} may say {step}");
             }
-            assert!(strays_in("actors/instance/actor.rs", deed).is_empty(), "{deed}");
+            assert!(strays_in("actors/instance/actor.rs", step).is_empty(), "{step}");
         }
     }
 

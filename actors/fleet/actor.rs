@@ -13,19 +13,19 @@ use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler,
 use tokio::sync::{mpsc, watch};
 use tracing::{error, warn};
 
-use super::ghosts::ghost_of;
+use super::removed_pools::removed_pool_of;
 use super::{FleetEnd, Part, Ports, ToFleet};
 use crate::instance::{Dispatch, Retire, ToInstance};
 use crate::intake::ToIntake;
 use crate::jobs::ToLedger;
-use crate::mail::{Inlet, Office, Reply};
+use crate::mail::{ActorRef, Mailbox, Reply};
 use crate::model::{
     Instance, InstanceId, PoolId, PoolRow, PoolSpec, Reason, Refusal, State, Timestamp,
 };
 use crate::pool::ToPool;
 use crate::ports::{Clock, Controller};
 use crate::requeue::ToRequeue;
-use crate::supervise::{Leash, Letter, Restarts, inlet};
+use crate::supervise::{Envelope, Restarts, StopGuard, mailbox};
 
 /// How long running provider calls may take to finish at shutdown.
 const LAST_CALLS: Duration = Duration::from_secs(10);
@@ -34,55 +34,55 @@ const LAST_CALLS: Duration = Duration::from_secs(10);
 pub(super) fn start(
     ports: Ports,
     config: watch::Sender<Arc<Vec<PoolSpec>>>,
-    office: Office<ToFleet>,
-    farewells: mpsc::UnboundedSender<(FleetEnd, Timestamp)>,
-) -> Leash {
+    actor_ref: ActorRef<ToFleet>,
+    fleet_exits: mpsc::UnboundedSender<(FleetEnd, Timestamp)>,
+) -> StopGuard {
     let context = Context::<Fleet>::new();
-    let me: Inlet<ToFleet> = inlet(context.address());
-    office.install(me.clone());
+    let me: Mailbox<ToFleet> = mailbox(context.address());
+    actor_ref.install(me.clone());
     context.run(Fleet {
         parts: BTreeMap::new(),
         pools: BTreeMap::new(),
         past: BTreeMap::new(),
-        tenures: 0,
+        incarnations: 0,
         restarts: BTreeMap::new(),
-        ledger: Office::default(),
-        requeue: Office::default(),
-        intake: Office::default(),
+        ledger: ActorRef::default(),
+        requeue: ActorRef::default(),
+        intake: ActorRef::default(),
         controller: None,
-        closing: None,
-        farewell: Farewell {
+        shutdown_reply: None,
+        on_exit: FleetExit {
             end: FleetEnd::Died,
             clock: Arc::clone(&ports.base.clock),
-            to: farewells,
+            to: fleet_exits,
         },
         ports,
         config,
-        office,
+        actor_ref,
     });
-    Leash::new(move || {
+    StopGuard::new(move || {
         let _: Result<(), _> = me.tell(ToFleet::Halt);
     })
 }
 
 /// The root actor. Its children's leashes drop with it.
 struct Fleet {
-    parts: BTreeMap<Part, Leash>,
+    parts: BTreeMap<Part, StopGuard>,
     pools: BTreeMap<PoolId, Pool>,
     /// Rows of pools that are not in the config now: who comes back is as its operators left it.
     past: BTreeMap<PoolId, PoolRow>,
     /// How many supervisors were ever started.
-    tenures: u64,
+    incarnations: u64,
     restarts: BTreeMap<String, Restarts>,
-    ledger: Office<ToLedger>,
-    requeue: Office<ToRequeue>,
-    intake: Office<ToIntake>,
+    ledger: ActorRef<ToLedger>,
+    requeue: ActorRef<ToRequeue>,
+    intake: ActorRef<ToIntake>,
     controller: Option<Arc<Controller>>,
-    closing: Option<Reply<()>>,
+    shutdown_reply: Option<Reply<()>>,
     ports: Ports,
     config: watch::Sender<Arc<Vec<PoolSpec>>>,
-    office: Office<ToFleet>,
-    farewell: Farewell,
+    actor_ref: ActorRef<ToFleet>,
+    on_exit: FleetExit,
 }
 
 /// A pool as the fleet knows it.
@@ -91,19 +91,19 @@ struct Pool {
     row: PoolRow,
     removed: bool,
     /// Which supervisor it has.
-    tenure: u64,
-    office: Office<ToPool>,
-    leash: Option<Leash>,
+    incarnation: u64,
+    actor_ref: ActorRef<ToPool>,
+    stop_guard: Option<StopGuard>,
 }
 
 /// Tells the keeper how it ended, on stop and on panic alike.
-struct Farewell {
+struct FleetExit {
     end: FleetEnd,
     clock: Arc<dyn Clock>,
     to: mpsc::UnboundedSender<(FleetEnd, Timestamp)>,
 }
 
-impl Drop for Farewell {
+impl Drop for FleetExit {
     fn drop(&mut self) {
         // A keeper that is gone needs no farewell.
         let _: Result<(), _> = self.to.send((self.end, self.clock.now()));
@@ -139,21 +139,21 @@ impl Actor for Fleet {
     }
 }
 
-impl Handler<Letter<ToFleet>> for Fleet {
+impl Handler<Envelope<ToFleet>> for Fleet {
     type Result = ();
 
-    fn handle(&mut self, Letter(letter): Letter<ToFleet>, ctx: &mut Self::Context) {
-        match letter {
+    fn handle(&mut self, Envelope(message): Envelope<ToFleet>, ctx: &mut Self::Context) {
+        match message {
             ToFleet::Apply(specs) => self.apply(specs),
             ToFleet::Notice(notice) => {
                 let _: Result<(), _> = self.ledger.tell(ToLedger::Notice(notice));
             }
-            ToFleet::Retire { instance, rank, by, reply } => {
+            ToFleet::Retire { instance, urgency, by, reply } => {
                 let evidence = format!("asked by {}", by.who);
                 let reason = Reason::Operator;
                 self.ask_instance(
                     &instance,
-                    Retire { rank, reason, evidence, by: Some(by), reply },
+                    Retire { urgency, reason, evidence, by: Some(by), reply },
                 );
             }
             ToFleet::Drain { pool, drained, who, reply } => {
@@ -162,7 +162,7 @@ impl Handler<Letter<ToFleet>> for Fleet {
             ToFleet::AdoptForeign { by, reply } => self.adopt_foreign(&by, reply, ctx),
             ToFleet::Dispatch { instance, reply } => self.dispatch(&instance, reply),
             ToFleet::Word { instance, attempt, word, reply } => {
-                self.pass_word(&instance, ToInstance::Word { attempt, word, reply });
+                self.forward(&instance, ToInstance::Word { attempt, word, reply });
             }
             ToFleet::Seen(_, view) => {
                 let id = InstanceId::new(view.name.as_str());
@@ -174,13 +174,14 @@ impl Handler<Letter<ToFleet>> for Fleet {
             ToFleet::Orphan(provider, view) => self.adopt(provider, view, ctx),
             ToFleet::Reap { pool, instance, ask } => match self.pools.get(&pool) {
                 Some(known) => {
-                    let _: Result<(), _> = known.office.tell(ToPool::Retire { id: instance, ask });
+                    let _: Result<(), _> =
+                        known.actor_ref.tell(ToPool::Retire { id: instance, ask });
                 }
                 None => ask.reply.send(Err(Refusal::Unknown)),
             },
             ToFleet::Breaker { pool, open, why } => self.note_breaker(&pool, open, why, ctx),
-            ToFleet::PoolDied { pool, tenure, panicked } => {
-                self.pool_died(pool, tenure, panicked, ctx);
+            ToFleet::PoolDied { pool, incarnation, panicked } => {
+                self.pool_died(pool, incarnation, panicked, ctx);
             }
             ToFleet::PoolEmpty(pool) => self.pool_empty(&pool),
             ToFleet::Died { part, panicked } => self.part_died(part, panicked, ctx),
@@ -188,7 +189,7 @@ impl Handler<Letter<ToFleet>> for Fleet {
             ToFleet::Shutdown(reply) => self.shut_down(reply, ctx),
             ToFleet::Fenced => {
                 error!("the fleet stops: the lease is lost");
-                self.farewell.end = FleetEnd::Fenced;
+                self.on_exit.end = FleetEnd::Fenced;
                 ctx.stop();
             }
             ToFleet::Halt => ctx.stop(),
@@ -214,7 +215,7 @@ impl Fleet {
         for row in &stored.rows {
             if !self.pools.contains_key(&row.pool) {
                 warn!(pool.id = %row.pool, "pool `{}` is not in the config: it drains", row.pool);
-                self.add_pool(ghost_of(row), true);
+                self.add_pool(removed_pool_of(row), true);
             }
         }
         self.tell_who_is_here();
@@ -228,9 +229,10 @@ impl Fleet {
                     if pool.removed {
                         pool.removed = false;
                         let drained = pool.row.drained;
-                        let _: Result<(), _> = pool.office.tell(ToPool::Drain(drained));
+                        let _: Result<(), _> = pool.actor_ref.tell(ToPool::Drain(drained));
                     }
-                    let _: Result<(), _> = pool.office.tell(ToPool::Apply(Arc::clone(&pool.spec)));
+                    let _: Result<(), _> =
+                        pool.actor_ref.tell(ToPool::Apply(Arc::clone(&pool.spec)));
                 }
                 None => self.add_pool(spec.clone(), false),
             }
@@ -238,7 +240,7 @@ impl Fleet {
         for (id, pool) in &mut self.pools {
             if !pool.removed && !specs.iter().any(|spec| spec.id == *id) {
                 pool.removed = true;
-                let _: Result<(), _> = pool.office.tell(ToPool::Remove);
+                let _: Result<(), _> = pool.actor_ref.tell(ToPool::Remove);
             }
         }
         self.config.send_replace(Arc::new(specs));
@@ -251,14 +253,14 @@ impl Fleet {
         let specs = self.config.borrow();
         let here = specs.iter().filter_map(|spec| self.pools.get(&spec.id));
         let pools =
-            here.map(|pool| (Arc::clone(&pool.spec), pool.office.clone())).collect::<Vec<_>>();
+            here.map(|pool| (Arc::clone(&pool.spec), pool.actor_ref.clone())).collect::<Vec<_>>();
         let scopes = specs.iter().map(|spec| (spec.forge.clone(), spec.scope.clone())).collect();
         let _: Result<(), _> = self.ledger.tell(ToLedger::Pools(pools));
         let _: Result<(), _> = self.intake.tell(ToIntake::Scopes(scopes));
     }
 
     fn ask_instance(&self, id: &InstanceId, ask: Retire) {
-        match self.ports.base.registry.inlet(id) {
+        match self.ports.base.registry.mailbox(id) {
             Some(owner) => {
                 let _: Result<(), _> = owner.tell(ToInstance::Retire(ask));
             }
@@ -268,7 +270,7 @@ impl Fleet {
 
     fn dispatch(&self, id: &InstanceId, reply: Reply<Dispatch>) {
         let registry = &self.ports.base.registry;
-        match registry.inlet(id) {
+        match registry.mailbox(id) {
             Some(owner) => {
                 let _: Result<(), _> = owner.tell(ToInstance::Poll(reply));
             }
@@ -280,28 +282,28 @@ impl Fleet {
 
     /// Passes a machine's word on. Between two owners nobody answers, and it asks again; unknown
     /// to us it is told so.
-    fn pass_word(&self, id: &InstanceId, letter: ToInstance) {
+    fn forward(&self, id: &InstanceId, message: ToInstance) {
         if self.ports.base.registry.holds(id) {
-            self.tell_instance(id, letter);
-        } else if let ToInstance::Word { reply, .. } = letter {
+            self.tell_instance(id, message);
+        } else if let ToInstance::Word { reply, .. } = message {
             reply.send(Err(Refusal::Unknown));
         }
     }
 
-    fn tell_instance(&self, id: &InstanceId, letter: ToInstance) {
-        if let Some(owner) = self.ports.base.registry.inlet(id) {
-            let _: Result<(), _> = owner.tell(letter);
+    fn tell_instance(&self, id: &InstanceId, message: ToInstance) {
+        if let Some(owner) = self.ports.base.registry.mailbox(id) {
+            let _: Result<(), _> = owner.tell(message);
         }
     }
 
     /// Stops intake and creation, lets running calls finish for a while, touches no machine.
     fn shut_down(&mut self, reply: Reply<()>, ctx: &mut Context<Self>) {
-        self.closing = Some(reply);
+        self.shutdown_reply = Some(reply);
         self.parts.remove(&Part::Intake);
         self.parts.remove(&Part::Reaper);
         self.parts.remove(&Part::Requeue);
         for pool in self.pools.values() {
-            let _: Result<(), _> = pool.office.tell(ToPool::Quiesce);
+            let _: Result<(), _> = pool.actor_ref.tell(ToPool::Quiesce);
         }
         let deadline = tokio::time::Instant::now() + LAST_CALLS;
         ctx.run_interval(Duration::from_millis(50), move |act, ctx| {
@@ -313,8 +315,8 @@ impl Fleet {
                 .iter()
                 .any(|row| matches!(row.state, State::Creating | State::Deleting));
             if !calling || tokio::time::Instant::now() >= deadline {
-                act.farewell.end = FleetEnd::Shutdown;
-                if let Some(reply) = act.closing.take() {
+                act.on_exit.end = FleetEnd::Shutdown;
+                if let Some(reply) = act.shutdown_reply.take() {
                     reply.send(());
                 }
                 ctx.stop();
@@ -329,7 +331,7 @@ impl Fleet {
         match victim {
             Victim::Pool(id) => {
                 if let Some(pool) = self.pools.get(&id) {
-                    let _: Result<(), _> = pool.office.tell(ToPool::Panic);
+                    let _: Result<(), _> = pool.actor_ref.tell(ToPool::Panic);
                 }
             }
             Victim::Instance(id) => self.tell_instance(&id, ToInstance::Panic),

@@ -7,9 +7,9 @@ use tokio::sync::{mpsc, watch};
 use tracing::error;
 
 use super::sink::Sink;
-use super::{Kit, ToFleet, actor};
+use super::{Capabilities, ToFleet, actor};
 use crate::base::Base;
-use crate::mail::Office;
+use crate::mail::ActorRef;
 use crate::model::{ForgeId, PoolSpec, ProviderId};
 use crate::ports::{Inventory, Roster, Watching};
 use crate::settings::Settings;
@@ -22,11 +22,11 @@ pub struct Ports {
     /// What every actor stands on.
     pub base: Base,
     /// For owners of instances only.
-    pub instances: instance::Kit,
+    pub instances: instance::Capabilities,
     /// For the ledger only.
-    pub jobs: jobs::Kit,
+    pub jobs: jobs::Capabilities,
     /// For the fleet only.
-    pub pools: Kit,
+    pub pools: Capabilities,
     /// The seeing halves of the providers.
     pub inventories: BTreeMap<ProviderId, Arc<dyn Inventory>>,
     /// The seeing halves of the forges.
@@ -49,20 +49,21 @@ pub enum FleetEnd {
 }
 
 /// Starts a fleet and keeps it alive until it shuts down, is fenced or is hopeless. Must run on a
-/// `LocalSet`; letters go through `office`.
-pub async fn keep(ports: Ports, pools: Vec<PoolSpec>, office: Office<ToFleet>) -> FleetEnd {
+/// `LocalSet`; letters go through `actor_ref`.
+pub async fn keep(ports: Ports, pools: Vec<PoolSpec>, actor_ref: ActorRef<ToFleet>) -> FleetEnd {
     // They end with this call, however it ends: the next fleet of this process begins its own.
     let watches = ports.inventories.iter().map(|(provider, inventory)| {
-        inventory.watch(Arc::new(Sink { provider: provider.clone(), fleet: office.clone() }))
+        inventory.watch(Arc::new(Sink { provider: provider.clone(), fleet: actor_ref.clone() }))
     });
     let _watches: Vec<Watching> = watches.collect();
     let (config, _) = watch::channel(Arc::new(pools));
-    let (farewells, mut ends) = mpsc::unbounded_channel();
+    let (fleet_exits, mut ends) = mpsc::unbounded_channel();
     let mut restarts = Restarts::default();
     loop {
-        let leash = actor::start(ports.clone(), config.clone(), office.clone(), farewells.clone());
+        let stop_guard =
+            actor::start(ports.clone(), config.clone(), actor_ref.clone(), fleet_exits.clone());
         let Some((end, at)) = ends.recv().await else { return FleetEnd::Hopeless };
-        leash.release();
+        stop_guard.release();
         if end != FleetEnd::Died {
             return end;
         }

@@ -3,8 +3,8 @@
 use crate::instance::{Consent, Dispatch, Word};
 use crate::mail::Reply;
 use crate::model::{
-    InstanceId, JobNotice, MachineName, MachineView, Petition, PoolId, PoolSpec, ProviderId,
-    Refusal, Timestamp, WishRank,
+    InstanceId, JobNotice, MachineName, MachineView, PoolId, PoolSpec, ProviderId, Refusal,
+    RequestedBy, Timestamp, Urgency,
 };
 use crate::ports::Jit;
 
@@ -19,9 +19,9 @@ pub enum ToFleet {
         /// Which.
         instance: InstanceId,
         /// How strongly.
-        rank: WishRank,
+        urgency: Urgency,
         /// Who and why.
-        by: Petition,
+        by: RequestedBy,
         /// What its owner says.
         reply: Reply<Result<Consent, Refusal>>,
     },
@@ -39,7 +39,7 @@ pub enum ToFleet {
     /// An operator says that the foreign machines are ours.
     AdoptForeign {
         /// Who and why.
-        by: Petition,
+        by: RequestedBy,
         /// How many machines that concerns, once it is durable.
         reply: Reply<Result<usize, Refusal>>,
     },
@@ -90,7 +90,7 @@ pub enum ToFleet {
         /// Which.
         pool: PoolId,
         /// Which of its supervisors: a pool that was emptied may be back already.
-        tenure: u64,
+        incarnation: u64,
         /// Whether by a panic.
         panicked: bool,
     },

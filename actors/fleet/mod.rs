@@ -14,14 +14,14 @@
 //! end with code 70 and let its supervisor try.
 
 mod actor;
-mod ghosts;
+mod capabilities;
 mod keeper;
-mod kit;
 mod messages;
+mod removed_pools;
 mod sink;
 
+pub use capabilities::Capabilities;
 pub use keeper::{FleetEnd, Ports, keep};
-pub use kit::Kit;
 #[cfg(feature = "testing")]
 pub use messages::Victim;
 pub use messages::{Part, ToFleet};

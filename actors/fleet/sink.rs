@@ -1,14 +1,14 @@
 //! Where a provider's watch ends: at the fleet's door.
 
 use crate::fleet::ToFleet;
-use crate::mail::Office;
+use crate::mail::ActorRef;
 use crate::model::{MachineName, MachineView, ProviderId};
 use crate::ports::MachineSink;
 
 /// Passes what one provider sees to the fleet.
 pub(super) struct Sink {
     pub(super) provider: ProviderId,
-    pub(super) fleet: Office<ToFleet>,
+    pub(super) fleet: ActorRef<ToFleet>,
 }
 
 impl MachineSink for Sink {

@@ -16,14 +16,14 @@ use tracing::{error, info};
 
 use super::asks::Asked;
 use super::call::Posted;
-use super::errands::Errand;
+use super::effects::Effect;
 use super::notes::Notes;
 use super::report::{Told, outcome_for_pool, report};
 use super::step::{Input, Outcome, Said, dispatch, step};
-use super::{Consent, Dispatch, Kit, ToInstance, Token, Word};
+use super::{Capabilities, Consent, Dispatch, ToInstance, Token, Word};
 use crate::base::Base;
 use crate::jobs::{InstanceNews, News, ToLedger};
-use crate::mail::{Inlet, Office, Reply};
+use crate::mail::{ActorRef, Mailbox, Reply};
 use crate::model::{
     ExitRecord, Home, HostName, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail,
     Timestamp, elapsed,
@@ -32,10 +32,10 @@ use crate::mutants::{self, Mutant};
 use crate::pool::{Report, ToPool};
 use crate::ports::{Controller, Handover, InstanceRows, InstanceSave, Jit, SaveError};
 use crate::registry::{Entry, Taken};
-use crate::supervise::{Leash, Letter, Obituary, inlet};
+use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
 /// Tells how an owner comes to its instance.
-pub(crate) enum Birth {
+pub(crate) enum Origin {
     /// A new wish.
     New(InstanceId),
     /// A stored row, after a restart.
@@ -50,77 +50,77 @@ pub(crate) enum Birth {
 #[derive(Clone)]
 pub(crate) struct Links {
     pub(crate) base: Base,
-    pub(crate) kit: Kit,
+    pub(crate) capabilities: Capabilities,
     pub(crate) controller: Arc<Controller>,
     pub(crate) spec: Arc<PoolSpec>,
-    pub(crate) pool: Office<ToPool>,
-    pub(crate) ledger: Office<ToLedger>,
+    pub(crate) pool: ActorRef<ToPool>,
+    pub(crate) ledger: ActorRef<ToLedger>,
 }
 
 /// A started child: how to reach it, and the leash that halts it when dropped.
 pub(crate) struct Child {
-    pub(crate) inlet: Inlet<ToInstance>,
-    pub(crate) leash: Leash,
+    pub(crate) mailbox: Mailbox<ToInstance>,
+    pub(crate) stop_guard: StopGuard,
 }
 
 /// Starts the owner of an instance; its end is told to the pool as `Died`.
-pub(crate) fn start(birth: Birth, links: Links) -> Result<Child, Taken> {
+pub(crate) fn start(birth: Origin, links: Links) -> Result<Child, Taken> {
     let context = Context::<InstanceActor>::new();
-    let inlet: Inlet<ToInstance> = inlet(context.address());
+    let mailbox: Mailbox<ToInstance> = mailbox(context.address());
     let now = links.base.clock.now();
     let (row, first) = match birth {
-        Birth::Row(row) => (*row, Some(Input::Start)),
-        Birth::Revived(row, panicked) => (*row, Some(Input::Revived { panicked })),
-        Birth::New(id) => (super::birth::wished(id, &links.spec, now), None),
-        Birth::Adopted(id, view, home) => {
+        Origin::Row(row) => (*row, Some(Input::Start)),
+        Origin::Revived(row, panicked) => (*row, Some(Input::Revived { panicked })),
+        Origin::New(id) => (super::birth::requested_row(id, &links.spec, now), None),
+        Origin::Adopted(id, view, home) => {
             (super::birth::adopted(id, &view, home, &links.spec, now), None)
         }
     };
-    let entry = links.base.registry.claim(row.id.clone(), inlet.clone())?;
+    let entry = links.base.registry.claim(row.id.clone(), mailbox.clone())?;
     let id = row.id.clone();
     let pool = links.pool.clone();
-    let obituary = Obituary::new(move |panicked| {
+    let exit_notifier = ExitNotifier::new(move |panicked| {
         // A pool that is gone itself has halted us: nobody is left to tell.
         let _: Result<(), _> = pool.tell(ToPool::Died { id, panicked });
     });
-    let provider = links.kit.providers.get(&row.provider);
+    let provider = links.capabilities.providers.get(&row.provider);
     let handover = provider.map_or(Handover::default(), |provider| provider.handover());
-    let cut_off = cut_off(&row, &links.kit);
+    let cut_off = cut_off(&row, &links.capabilities);
     let notes = Notes { cut_off, handover, ..Notes::default() };
     context.run(InstanceActor {
         entry: Some(entry),
-        errands: Errands::default(),
+        effects: EffectRunner::default(),
         row: Arc::new(row),
         first,
         notes,
         links,
-        me: inlet.clone(),
+        me: mailbox.clone(),
         avoid: Vec::new(),
         pollers: Vec::new(),
         alarm: None,
         saving: false,
         last_report: None,
         told: Told::default(),
-        _obituary: obituary,
+        _exit_notifier: exit_notifier,
     });
-    let halt = inlet.clone();
-    let leash = Leash::new(move || {
+    let halt = mailbox.clone();
+    let stop_guard = StopGuard::new(move || {
         let _: Result<(), _> = halt.tell(ToInstance::Halt);
     });
-    Ok(Child { inlet, leash })
+    Ok(Child { mailbox, stop_guard })
 }
 
 /// The owner of one instance. Fields drop in order: the board learns of the end before the
 /// pool does.
 struct InstanceActor {
     entry: Option<Entry>,
-    errands: Errands,
+    effects: EffectRunner,
     row: Arc<Instance>,
     /// What a stored row begins with; a new one is stored first.
     first: Option<Input>,
     notes: Notes,
     links: Links,
-    me: Inlet<ToInstance>,
+    me: Mailbox<ToInstance>,
     /// Where a machine should not go; an order's detail, no fact about this instance.
     avoid: Vec<HostName>,
     pollers: Vec<Reply<Dispatch>>,
@@ -129,7 +129,7 @@ struct InstanceActor {
     saving: bool,
     last_report: Option<Report>,
     told: Told,
-    _obituary: Obituary,
+    _exit_notifier: ExitNotifier,
 }
 
 impl Actor for InstanceActor {
@@ -147,18 +147,18 @@ impl Actor for InstanceActor {
     }
 }
 
-impl Handler<Letter<ToInstance>> for InstanceActor {
+impl Handler<Envelope<ToInstance>> for InstanceActor {
     type Result = ();
 
-    fn handle(&mut self, Letter(letter): Letter<ToInstance>, ctx: &mut Self::Context) {
-        let (input, respond) = match letter {
+    fn handle(&mut self, Envelope(message): Envelope<ToInstance>, ctx: &mut Self::Context) {
+        let (input, respond) = match message {
             ToInstance::Permit(permit) => (Input::Permit(permit), Respond::Nobody),
             ToInstance::Avoid(hosts) => {
                 self.avoid = hosts;
                 return;
             }
             ToInstance::Answered(token, answer) => {
-                self.errands.forget(token);
+                self.effects.forget(token);
                 (Input::Answered(token, answer), Respond::Nobody)
             }
             ToInstance::Seen(view) => (Input::Seen(view), Respond::Nobody),
@@ -224,8 +224,14 @@ impl InstanceActor {
 
     fn turn(&mut self, input: Input, respond: Respond, ctx: &mut Context<Self>) {
         let now = self.links.base.clock.now();
-        let outcome =
-            step(&self.row, &mut self.notes, input, &self.links.spec, &*self.links.kit.seal, now);
+        let outcome = step(
+            &self.row,
+            &mut self.notes,
+            input,
+            &self.links.spec,
+            &*self.links.capabilities.seal,
+            now,
+        );
         if outcome.changed {
             let Outcome { row, events, exit, calls, wake, said, returned_offer, .. } = outcome;
             self.save(row, events, exit, ctx, move |act, ctx| {
@@ -256,7 +262,7 @@ impl InstanceActor {
             events: events.clone(),
             exit: exit.clone(),
         };
-        let saving = save_for_ever(Arc::clone(&self.links.kit.rows), save);
+        let saving = save_for_ever(Arc::clone(&self.links.capabilities.rows), save);
         self.saving = true;
         ctx.wait(saving.into_actor(self).map(move |saved, act, ctx| match saved {
             Ok(()) => {
@@ -306,7 +312,7 @@ impl InstanceActor {
             (Said::Retire(answer), Respond::Retire(reply)) => reply.send(answer),
             (Said::Word(heard), Respond::Word { asks, reply }) => {
                 let sealed = self.row.sealed_jit.as_ref().filter(|_| asks);
-                let jit = sealed.and_then(|sealed| self.links.kit.seal.open(sealed));
+                let jit = sealed.and_then(|sealed| self.links.capabilities.seal.open(sealed));
                 reply.send(heard.map(|()| jit));
             }
             // A `deleted` owner is about to go; whoever asked learns it from the silence.
@@ -333,13 +339,14 @@ impl InstanceActor {
     }
 
     fn run(&mut self, Posted { token, call }: Posted) {
-        let kit = &self.links.kit;
-        let (Some(provider), Some(forge)) =
-            (kit.providers.get(&self.row.provider), kit.forges.get(&self.row.forge))
-        else {
+        let capabilities = &self.links.capabilities;
+        let (Some(provider), Some(forge)) = (
+            capabilities.providers.get(&self.row.provider),
+            capabilities.forges.get(&self.row.forge),
+        ) else {
             return;
         };
-        let errand = Errand {
+        let effect = Effect {
             row: Arc::clone(&self.row),
             spec: Arc::clone(&self.links.spec),
             controller: Arc::clone(&self.links.controller),
@@ -352,18 +359,18 @@ impl InstanceActor {
         };
         let me = self.me.clone();
         let handle = self.links.base.spawner.spawn(Box::pin(async move {
-            let answer = errand.run(call).await;
+            let answer = effect.run(call).await;
             // An owner that is gone has no use for it.
             let _: Result<(), _> = me.tell(ToInstance::Answered(token, answer));
         }));
-        self.errands.0.insert(token, handle);
+        self.effects.0.insert(token, handle);
     }
 
     fn answer_pollers(&mut self) {
         if self.pollers.is_empty() {
             return;
         }
-        match dispatch(&self.row, &*self.links.kit.seal) {
+        match dispatch(&self.row, &*self.links.capabilities.seal) {
             Some(answer) => {
                 for poller in self.pollers.drain(..) {
                     poller.send(answer.clone());
@@ -425,18 +432,18 @@ impl InstanceActor {
 
 /// Calls under way; they end with their owner.
 #[derive(Default)]
-struct Errands(BTreeMap<Token, AbortHandle>);
+struct EffectRunner(BTreeMap<Token, AbortHandle>);
 
-impl Errands {
+impl EffectRunner {
     fn forget(&mut self, token: Token) {
         self.0.remove(&token);
     }
 }
 
-impl Drop for Errands {
+impl Drop for EffectRunner {
     fn drop(&mut self) {
-        for errand in self.0.values() {
-            errand.abort();
+        for effect in self.0.values() {
+            effect.abort();
         }
     }
 }
@@ -455,10 +462,10 @@ async fn save_for_ever(rows: Arc<dyn InstanceRows>, save: InstanceSave) -> Resul
     }
 }
 
-fn cut_off(row: &Instance, kit: &Kit) -> Option<String> {
-    if !kit.providers.contains_key(&row.provider) {
+fn cut_off(row: &Instance, capabilities: &Capabilities) -> Option<String> {
+    if !capabilities.providers.contains_key(&row.provider) {
         Some(format!("provider `{}` is not configured", row.provider))
-    } else if !kit.forges.contains_key(&row.forge) {
+    } else if !capabilities.forges.contains_key(&row.forge) {
         Some(format!("forge `{}` is not configured", row.forge))
     } else {
         None

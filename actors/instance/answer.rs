@@ -2,7 +2,7 @@
 
 use crate::mail::NoAnswer;
 use crate::model::{
-    Generation, JobId, JobReading, MachineView, Remains, RunnerView, Sighting, Timestamp,
+    ExitReport, Generation, JobId, JobReading, MachineView, RunnerView, Sighting, Timestamp,
 };
 use crate::ports::{
     CreateError, Deletion, Deregistered, ForgeError, MintError, Minted, ProviderError,
@@ -43,8 +43,8 @@ pub enum Answer {
     },
     /// `Roster::job`.
     Job(Sighting<JobReading>),
-    /// `Inventory::remains`.
-    Remains(Remains),
+    /// `Inventory::exit_report`.
+    ExitReport(ExitReport),
     /// `Provider::delete`.
     Deleted(Result<Deletion, ProviderError>),
     /// The ledger on whether the JIT config may be handed out.

@@ -4,24 +4,24 @@ use super::notes::OfflineCheck;
 use super::turn::Turn;
 use super::{Consent, Retire};
 use crate::model::{
-    Binding, End, Generation, HeldOffer, JobId, JobOver, OfferEnd, Petition, Reason, Refusal,
-    Registration, State, WarrantKind, What, WishRank,
+    Binding, End, Generation, HeldOffer, JobId, JobOver, OfferEnd, Reason, Refusal, Registration,
+    RequestedBy, State, Urgency, WarrantKind, What,
 };
 use crate::mutants::{self, Mutant};
 
 /// A wish without the address of its answer.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    pub(super) rank: WishRank,
+    pub(super) urgency: Urgency,
     pub(super) reason: Reason,
     pub(super) evidence: String,
-    pub(super) by: Option<Petition>,
+    pub(super) by: Option<RequestedBy>,
 }
 
 impl From<&Retire> for Asked {
     fn from(ask: &Retire) -> Self {
         Self {
-            rank: ask.rank,
+            urgency: ask.urgency,
             reason: ask.reason,
             evidence: ask.evidence.clone(),
             by: ask.by.clone(),
@@ -33,7 +33,7 @@ impl Turn<'_> {
     /// Answers a wish that it go.
     pub(super) fn asked_to_go(&mut self, ask: Asked) -> Result<Consent, Refusal> {
         let answer = match ask.reason {
-            Reason::Unlisted => self.asked_to_look(ask.rank),
+            Reason::Unlisted => self.asked_to_look(ask.urgency),
             Reason::Offline | Reason::Unregistered => self.asked_about_runner(),
             Reason::Surplus
             | Reason::Drain
@@ -54,19 +54,19 @@ impl Turn<'_> {
                 format!("to go ({}: {})", ask.reason, ask.evidence)
             };
             self.tell(What::Refused { ask, why });
-        } else if !matches!(answer, Ok(Consent::Looking)) && self.still_matters(ask.rank) {
-            self.wish(ask.rank, ask.reason, ask.by);
+        } else if !matches!(answer, Ok(Consent::Looking)) && self.still_matters(ask.urgency) {
+            self.removal(ask.urgency, ask.reason, ask.by);
         }
         answer
     }
 
     /// Returns whether a wish can still change anything: one who goes anyway is only forgotten.
-    fn still_matters(&self, rank: WishRank) -> bool {
-        self.row.state < State::Ended || rank == WishRank::Forget
+    fn still_matters(&self, urgency: Urgency) -> bool {
+        self.row.state < State::Ended || urgency == Urgency::Forget
     }
 
     fn consent(&self, ask: &Asked) -> Result<Consent, Refusal> {
-        match (self.row.state, ask.rank) {
+        match (self.row.state, ask.urgency) {
             (
                 State::PendingCreate
                 | State::Starting
@@ -78,26 +78,26 @@ impl Turn<'_> {
                 | State::Deleted,
                 _,
             )
-            | (State::Reserved | State::Busy, WishRank::Force)
-            | (State::Creating | State::Reserved | State::Busy, WishRank::Forget) => {
+            | (State::Reserved | State::Busy, Urgency::Force)
+            | (State::Creating | State::Reserved | State::Busy, Urgency::Forget) => {
                 Ok(Consent::Going)
             }
             // Whether a machine exists is not known yet; the wish is granted when it is.
-            (State::Creating, WishRank::Retire | WishRank::Delete | WishRank::Force)
-            | (State::Reserved | State::Busy, WishRank::Delete) => Ok(Consent::Noted),
-            (State::Reserved, WishRank::Retire) => Err(Refusal::Offered),
-            (State::Busy, WishRank::Retire) => Err(Refusal::Busy),
+            (State::Creating, Urgency::Retire | Urgency::Delete | Urgency::Force)
+            | (State::Reserved | State::Busy, Urgency::Delete) => Ok(Consent::Noted),
+            (State::Reserved, Urgency::Retire) => Err(Refusal::Offered),
+            (State::Busy, Urgency::Retire) => Err(Refusal::Busy),
         }
     }
 
     /// A listing does not name the machine: that proves nothing, so it looks for itself.
-    fn asked_to_look(&mut self, rank: WishRank) -> Result<Consent, Refusal> {
+    fn asked_to_look(&mut self, urgency: Urgency) -> Result<Consent, Refusal> {
         match self.row.state {
             State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring => {
                 if mutants::is(Mutant::ListingProvesAbsence) {
                     self.machine_over(End::Gone { deleted_externally: false });
                 }
-                if rank == WishRank::Force && takes_findings_for_warrants() {
+                if urgency == Urgency::Force && takes_findings_for_warrants() {
                     self.close(WarrantKind::Idle, vec!["the reaper says so".into()]);
                 }
                 self.look_now();
@@ -142,7 +142,7 @@ impl Turn<'_> {
         }
         let answer = match self.row.state {
             State::Idle if self.row.binding == Binding::Early => Err(Refusal::EarlyBinding),
-            State::Idle if self.row.wish.is_some() => Err(Refusal::Leaving),
+            State::Idle if self.row.removal.is_some() => Err(Refusal::Leaving),
             State::Idle if self.row.registration != Registration::None => Err(Refusal::Registered),
             State::Idle => Ok(()),
             State::PendingCreate | State::Creating | State::Starting => Err(Refusal::NotReady),
@@ -182,7 +182,7 @@ impl Turn<'_> {
         if !held.delivered && self.row.registration != Registration::None {
             // Its JIT config was never handed out: the registration serves nobody.
             self.row.sealed_jit = None;
-            self.wish(WishRank::Retire, Reason::OfferEnded, None);
+            self.removal(Urgency::Retire, Reason::OfferEnded, None);
         }
         self.go(State::Idle, "its offer ended");
     }
@@ -269,10 +269,10 @@ impl Turn<'_> {
         if !can_go || !self.is_forced() {
             return false;
         }
-        let by = self.row.wish.as_ref().and_then(|wish| wish.by.as_ref());
+        let by = self.row.removal.as_ref().and_then(|removal| removal.by.as_ref());
         let said = by.map_or_else(
             || "forced".into(),
-            |petition| format!("forced by {}: {}", petition.who, petition.why),
+            |requested_by| format!("forced by {}: {}", requested_by.who, requested_by.why),
         );
         self.close(WarrantKind::Operator, vec![said]);
         true

@@ -2,11 +2,11 @@
 
 use crate::model::{
     Event, Home, Instance, InstanceId, MachineName, MachineView, PoolSpec, Reason, Registration,
-    RunnerName, State, Subject, Timestamp, Version, What, Wish, WishRank, WriteId,
+    RemovalRequest, RunnerName, State, Subject, Timestamp, Urgency, Version, What, WriteId,
 };
 
 /// Returns the row of a new wish; nothing exists.
-pub(crate) fn wished(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instance {
+pub(crate) fn requested_row(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instance {
     Instance {
         machine: MachineName::new(id.as_str()),
         id,
@@ -24,7 +24,7 @@ pub(crate) fn wished(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instanc
         version: Version(0),
         write: WriteId(0),
         events: 0,
-        wish: None,
+        removal: None,
         create_called_at: None,
         seen_at: None,
         ready_at: None,
@@ -32,7 +32,7 @@ pub(crate) fn wished(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instanc
         mints: 0,
         registration: Registration::None,
         sealed_jit: None,
-        last_word: None,
+        setup_report: None,
         offer: None,
         executing: None,
         job_over: None,
@@ -56,7 +56,7 @@ pub(super) fn adopted(
     spec: &PoolSpec,
     now: Timestamp,
 ) -> Instance {
-    let mut row = wished(id, spec, now);
+    let mut row = requested_row(id, spec, now);
     row.forge = home.forge;
     row.scope = home.scope;
     row.machine = view.name.clone();
@@ -66,7 +66,12 @@ pub(super) fn adopted(
     row.seen_at = Some(now);
     row.mints = 1;
     row.registration = Registration::Uncertain(RunnerName::new(view.name.as_str()));
-    row.wish = Some(Wish { rank: WishRank::Retire, reason: Reason::Orphan, by: None, at: now });
+    row.removal = Some(RemovalRequest {
+        urgency: Urgency::Retire,
+        reason: Reason::Orphan,
+        by: None,
+        at: now,
+    });
     row.adopted = true;
     row
 }

@@ -27,7 +27,7 @@ pub(super) enum Call {
     /// Ask the forge about the job that ran here.
     LookJob(JobId),
     /// Gather what the machine left.
-    Remains {
+    ExitReport {
         /// Whether the end of the log is wanted.
         want_tail: bool,
     },
@@ -50,7 +50,7 @@ impl Call {
             Self::LookMachine => CallKind::LookMachine,
             Self::LookWork(_) => CallKind::LookWork,
             Self::LookJob(_) => CallKind::LookJob,
-            Self::Remains { .. } => CallKind::Remains,
+            Self::ExitReport { .. } => CallKind::ExitReport,
             Self::Delete(_) => CallKind::Delete,
             Self::AskDelivery(..) | Self::AskOpen(..) => CallKind::AskLedger,
         }
@@ -74,8 +74,8 @@ pub(super) enum CallKind {
     LookWork,
     /// See [`Call::LookJob`].
     LookJob,
-    /// See [`Call::Remains`].
-    Remains,
+    /// See [`Call::ExitReport`].
+    ExitReport,
     /// See [`Call::Delete`].
     Delete,
     /// See [`Call::AskDelivery`] and [`Call::AskOpen`].

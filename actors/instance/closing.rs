@@ -8,8 +8,8 @@ use super::call::Call;
 use super::notes::Closing;
 use super::turn::Turn;
 use crate::model::{
-    ExitRecord, Findings, JobFact, JobReading, JobStanding, Reason, Remains, SetupStory, Sighting,
-    State, Tail, Warrant, WarrantKind, What, WishRank, after, judge, needs_tail,
+    ExitRecord, ExitReport, Findings, JobFact, JobReading, JobStatus, Reason, SetupStory, Sighting,
+    State, Tail, Urgency, Warrant, WarrantKind, What, after, judge, needs_tail,
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::{Grace, Handover};
@@ -21,9 +21,9 @@ impl Turn<'_> {
             return;
         }
         let warrant = Warrant { kind, evidence, at: self.now };
-        let remains = self.nothing_left().or_else(|| self.notes.early_remains.take());
+        let exit_report = self.nothing_left().or_else(|| self.notes.early_exit_report.take());
         let until = after(self.now, self.policy().postmortem_timeout);
-        self.notes.closing = Some(Closing { warrant, remains, job: None, until });
+        self.notes.closing = Some(Closing { warrant, exit_report, job: None, until });
     }
 
     /// Makes progress with the post-mortem; records and moves on when it is complete, or when
@@ -33,12 +33,12 @@ impl Turn<'_> {
             return;
         };
         let job = self.known_standing().or(closing.job);
-        let incomplete = closing.remains.is_none() || job.is_none();
+        let incomplete = closing.exit_report.is_none() || job.is_none();
         if incomplete && self.notes.cut_off.is_none() && !self.is_time(closing.until) {
             // Side by side: neither waits for the other, nor has a time of its own.
-            if closing.remains.is_none() {
+            if closing.exit_report.is_none() {
                 let want_tail = self.wants_tail(closing.warrant.kind);
-                self.call(Call::Remains { want_tail });
+                self.call(Call::ExitReport { want_tail });
             }
             if let (None, Some(job)) = (&job, self.row.executing.clone()) {
                 self.call(Call::LookJob(job));
@@ -46,23 +46,23 @@ impl Turn<'_> {
             return;
         }
         let silent = || match &self.notes.cut_off {
-            Some(why) => Remains::unavailable(why.clone()),
-            None => Remains::unavailable("not to be had in time"),
+            Some(why) => ExitReport::unavailable(why.clone()),
+            None => ExitReport::unavailable("not to be had in time"),
         };
-        let remains = closing.remains.unwrap_or_else(silent);
-        self.record(closing.warrant, remains, job.unwrap_or(JobStanding::Unknown));
+        let exit_report = closing.exit_report.unwrap_or_else(silent);
+        self.record(closing.warrant, exit_report, job.unwrap_or(JobStatus::Unknown));
     }
 
     fn wants_tail(&self, warrant: WarrantKind) -> bool {
-        let standing = self.known_standing().unwrap_or(JobStanding::Running);
+        let standing = self.known_standing().unwrap_or(JobStatus::Running);
         needs_tail(self.row.end.as_ref(), Some(warrant), &standing, self.dismissed())
     }
 
     /// Takes what the machine left.
-    pub(super) fn take_remains(&mut self, remains: Remains) {
+    pub(super) fn take_exit_report(&mut self, exit_report: ExitReport) {
         match &mut self.notes.closing {
-            Some(closing) => closing.remains = Some(remains),
-            None if self.notes.leaving => self.notes.early_remains = Some(remains),
+            Some(closing) => closing.exit_report = Some(exit_report),
+            None if self.notes.leaving => self.notes.early_exit_report = Some(exit_report),
             // Too late: the record is written.
             None => {}
         }
@@ -72,10 +72,10 @@ impl Turn<'_> {
     pub(super) fn take_job(&mut self, seen: Sighting<JobReading>) {
         let standing = match seen {
             Sighting::Seen(JobReading { fact: JobFact::Completed(conclusion), .. }) => {
-                JobStanding::Over(Some(conclusion))
+                JobStatus::Over(Some(conclusion))
             }
-            Sighting::Seen(_) => JobStanding::Running,
-            Sighting::Absent | Sighting::Unknown(_) => JobStanding::Unknown,
+            Sighting::Seen(_) => JobStatus::Running,
+            Sighting::Absent | Sighting::Unknown(_) => JobStatus::Unknown,
         };
         if let Some(closing) = &mut self.notes.closing {
             closing.job = Some(standing);
@@ -91,14 +91,14 @@ impl Turn<'_> {
 
     /// Returns whether an operator forces it.
     pub(super) fn is_forced(&self) -> bool {
-        self.row.wish.as_ref().is_some_and(|wish| wish.rank >= WishRank::Force)
+        self.row.removal.as_ref().is_some_and(|removal| removal.urgency >= Urgency::Force)
     }
 
-    fn record(&mut self, warrant: Warrant, remains: Remains, job: JobStanding) {
+    fn record(&mut self, warrant: Warrant, exit_report: ExitReport, job: JobStatus) {
         let findings = Findings {
             end: self.row.end.as_ref(),
             warrant: warrant.kind,
-            remains: &remains,
+            exit_report: &exit_report,
             job,
             was_ready: self.row.ready_at.is_some(),
             dismissed: self.dismissed(),
@@ -115,7 +115,7 @@ impl Turn<'_> {
                 pool: self.row.pool.clone(),
                 job: self.row.executing.clone(),
                 exit,
-                tail: remains.tail,
+                tail: exit_report.tail,
                 warrant: warrant.kind,
                 verdict,
                 at: self.now,
@@ -128,7 +128,7 @@ impl Turn<'_> {
 
     /// Returns what the machine told while it was set up. One that was never seen had no voice.
     fn setup_story(&self) -> SetupStory<'_> {
-        match (&self.row.last_word, self.notes.handover) {
+        match (&self.row.setup_report, self.notes.handover) {
             (Some(last), _) => SetupStory::Heard(last),
             (None, Handover::Fetched) if self.row.seen_at.is_some() && !self.row.adopted => {
                 SetupStory::Silent
@@ -138,22 +138,22 @@ impl Turn<'_> {
     }
 
     /// Returns the remains of a machine that was never made.
-    fn nothing_left(&self) -> Option<Remains> {
+    fn nothing_left(&self) -> Option<ExitReport> {
         let never_made = self.row.create_called_at.is_none() && !self.row.adopted;
-        never_made.then_some(Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] })
+        never_made.then_some(ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] })
     }
 
     /// Returns why it was asked to go, if nothing keeps it at the forge any more.
     fn dismissed(&self) -> Option<Reason> {
         let free = !self.row.registration.may_exist();
-        self.row.wish.as_ref().filter(|_| free).map(|wish| wish.reason)
+        self.row.removal.as_ref().filter(|_| free).map(|removal| removal.reason)
     }
 
     /// Returns what is known of the job without asking.
-    fn known_standing(&self) -> Option<JobStanding> {
+    fn known_standing(&self) -> Option<JobStatus> {
         match (&self.row.executing, &self.row.job_over) {
-            (None, _) => Some(JobStanding::None),
-            (Some(_), Some(over)) => Some(JobStanding::Over(over.conclusion.clone())),
+            (None, _) => Some(JobStatus::None),
+            (Some(_), Some(over)) => Some(JobStatus::Over(over.conclusion.clone())),
             (Some(_), None) => None,
         }
     }

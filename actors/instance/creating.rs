@@ -17,7 +17,7 @@ use crate::ports::{CreateError, Handover, MintError, Minted};
 impl Turn<'_> {
     /// Waits for the permit, then begins; a wish to go is granted at once, for nothing exists.
     pub(super) fn drive_pending_create(&mut self) {
-        if self.row.wish.is_some() {
+        if self.row.removal.is_some() {
             self.row.machine_gone_at = Some(self.now);
             self.go(State::Deleted, "nothing was made yet");
         } else if self.notes.may_start {
@@ -34,7 +34,7 @@ impl Turn<'_> {
     pub(super) fn drive_creating(&mut self) {
         match self.row.create_called_at {
             None if self.is_under_way(CallKind::Mint) => {}
-            None if self.row.wish.is_some() => {
+            None if self.row.removal.is_some() => {
                 self.not_created("asked to go before the machine was made");
             }
             None => self.drive_mint(),
@@ -53,7 +53,7 @@ impl Turn<'_> {
             }
         };
         let minted = self.take_mint(answer);
-        if self.row.wish.is_some() {
+        if self.row.removal.is_some() {
             return;
         }
         if let Some(minted) = minted {

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use super::is_stuck;
 use crate::model::{
-    End, Event, Instance, Policy, Registration, State, Timestamp, What, WishRank, elapsed,
-    signal_of,
+    End, Event, Instance, Policy, Registration, State, Timestamp, Urgency, What, elapsed, signal_of,
 };
 
 /// How many refusals are worth telling.
@@ -30,7 +29,7 @@ pub fn explain_instance(
     lines.extend(story.waiting());
     lines.extend(story.registration());
     lines.extend(story.doubts());
-    lines.extend(story.wish());
+    lines.extend(story.removal());
     lines.extend(story.refusals());
     lines.extend(story.warrant());
     lines.extend(story.end());
@@ -116,10 +115,10 @@ impl Story<'_> {
         lines
     }
 
-    fn wish(&self) -> Option<String> {
-        let wish = self.row.wish.as_ref()?;
+    fn removal(&self) -> Option<String> {
+        let removal = self.row.removal.as_ref()?;
         let who =
-            wish.by.as_ref().map_or(String::new(), |by| format!(" by {}: {}", by.who, by.why));
+            removal.by.as_ref().map_or(String::new(), |by| format!(" by {}: {}", by.who, by.why));
         let then = match self.row.state {
             State::PendingCreate | State::Creating => "granted once its machine's fate is known",
             State::Starting | State::Idle => "granted now that it may be free",
@@ -128,11 +127,11 @@ impl Story<'_> {
             State::Retiring => "being granted",
             State::Ended | State::PendingDelete | State::Deleting | State::Deleted => "granted",
         };
-        let rank = wish_word(wish.rank);
+        let urgency = removal_text(removal.urgency);
         Some(format!(
-            "Asked to go ({rank}, {}, {} ago{who}): {then}.",
-            wish.reason,
-            self.age(wish.at)
+            "Asked to go ({urgency}, {}, {} ago{who}): {then}.",
+            removal.reason,
+            self.age(removal.at)
         ))
     }
 
@@ -212,12 +211,12 @@ impl Story<'_> {
     }
 }
 
-fn wish_word(rank: WishRank) -> &'static str {
-    match rank {
-        WishRank::Retire => "retire",
-        WishRank::Delete => "delete",
-        WishRank::Force => "force",
-        WishRank::Forget => "forget",
+fn removal_text(urgency: Urgency) -> &'static str {
+    match urgency {
+        Urgency::Retire => "retire",
+        Urgency::Delete => "delete",
+        Urgency::Force => "force",
+        Urgency::Forget => "forget",
     }
 }
 

@@ -8,11 +8,11 @@ use super::step::Input;
 use super::{Answer, Permit, Word, birth};
 use crate::mail::NoAnswer;
 use crate::model::{
-    Began, Binding, Conclusion, End, ExitFacts, ForgeId, Generation, HeldOffer, Instance,
-    InstanceId, JobFact, JobId, JobOver, JobReading, Labels, MachineName, MachinePhase,
-    MachineSpec, MachineView, OfferEnd, Petition, Policy, PoolSpec, Reason, Registration, Remains,
-    Revision, RunnerId, RunnerName, RunnerView, Scope, Setup, Sighting, Stamp, State, Tail,
-    Timestamp, VerdictClass, Warrant, WarrantKind, Wish, WishRank, Worker, after,
+    Began, Binding, Conclusion, End, ExitFacts, ExitReport, ForgeId, Generation, HeldOffer,
+    Instance, InstanceId, JobFact, JobId, JobOver, JobReading, Labels, MachineName, MachinePhase,
+    MachineSpec, MachineView, OfferEnd, Policy, PoolSpec, Reason, Registration, RemovalRequest,
+    RequestedBy, Revision, RunnerId, RunnerName, RunnerView, Scope, Setup, Sighting, Stamp, State,
+    Tail, Timestamp, Urgency, VerdictClass, Warrant, WarrantKind, Worker, after,
 };
 use crate::ports::{
     CreateError, Deletion, Deregistered, ForgeError, Jit, MintError, Minted, ProviderError, Seal,
@@ -65,7 +65,7 @@ pub(super) fn now() -> Timestamp {
 /// Returns the plainest instance that can be in the state: late-bound where only that can be.
 pub(super) fn in_state(state: State) -> (Instance, Binding) {
     let binding = if state == State::Reserved { Binding::Late } else { Binding::Early };
-    let mut row = birth::wished(InstanceId::from("linux-1"), &spec(binding), began());
+    let mut row = birth::requested_row(InstanceId::from("linux-1"), &spec(binding), began());
     row.state = state;
     if state == State::PendingCreate {
         return (row, binding);
@@ -89,8 +89,8 @@ pub(super) fn in_state(state: State) -> (Instance, Binding) {
         }
         State::Busy => row.executing = Some(job(1)),
         State::Retiring => {
-            let (rank, reason) = (WishRank::Retire, Reason::Surplus);
-            row.wish = Some(Wish { rank, reason, by: None, at: began() });
+            let (urgency, reason) = (Urgency::Retire, Reason::Surplus);
+            row.removal = Some(RemovalRequest { urgency, reason, by: None, at: began() });
         }
         State::Ended => row.end = Some(End::Exited(ExitFacts::default())),
         State::PendingDelete | State::Deleting | State::Deleted => {
@@ -138,10 +138,10 @@ fn view(phase: MachinePhase, worker: Worker) -> MachineView {
     }
 }
 
-fn ask(rank: WishRank, reason: Reason) -> Input {
-    let by =
-        (rank > WishRank::Retire).then(|| Petition { who: "ops".into(), why: "because".into() });
-    Input::Retire(Asked { rank, reason, evidence: String::new(), by })
+fn ask(urgency: Urgency, reason: Reason) -> Input {
+    let by = (urgency > Urgency::Retire)
+        .then(|| RequestedBy { who: "ops".into(), why: "because".into() });
+    Input::Retire(Asked { urgency, reason, evidence: String::new(), by })
 }
 
 fn look(seen: Sighting<MachineView>) -> Answer {
@@ -170,15 +170,15 @@ pub(super) fn inputs() -> Vec<Named> {
     fn answer(name: &'static str, kind: CallKind, make: fn() -> Answer) -> Named {
         (name, Some(kind), Box::new(move || Input::Answered(1, make())))
     }
-    fn letter(name: &'static str, make: fn() -> Input) -> Named {
+    fn message(name: &'static str, make: fn() -> Input) -> Named {
         (name, None, Box::new(make))
     }
     vec![
-        letter("start", || Input::Start),
-        letter("revived", || Input::Revived { panicked: true }),
-        letter("wake", || Input::Wake),
-        letter("permit start", || Input::Permit(Permit::Start)),
-        letter("permit delete", || Input::Permit(Permit::Delete)),
+        message("start", || Input::Start),
+        message("revived", || Input::Revived { panicked: true }),
+        message("wake", || Input::Wake),
+        message("permit start", || Input::Permit(Permit::Start)),
+        message("permit delete", || Input::Permit(Permit::Delete)),
         answer("created", CallKind::Create, || {
             Answer::Created(Ok(view(MachinePhase::Booting, Worker::Absent)))
         }),
@@ -249,8 +249,8 @@ pub(super) fn inputs() -> Vec<Named> {
             let (fact, runner) = (JobFact::InProgress, None);
             Answer::Job(Sighting::Seen(JobReading { fact, runner, run_over: false }))
         }),
-        answer("remains", CallKind::Remains, || {
-            Answer::Remains(Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] })
+        answer("remains", CallKind::ExitReport, || {
+            Answer::ExitReport(ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] })
         }),
         answer("delete accepted", CallKind::Delete, || Answer::Deleted(Ok(Deletion::Accepted))),
         answer("delete not found", CallKind::Delete, || Answer::Deleted(Ok(Deletion::NotFound))),
@@ -273,42 +273,42 @@ pub(super) fn inputs() -> Vec<Named> {
             generation: Generation(1),
             open: Ok(false),
         }),
-        letter("stale answer", || Input::Answered(99, Answer::Deleted(Ok(Deletion::Accepted)))),
-        letter("seen running", || Input::Seen(view(MachinePhase::Running, Worker::Unknown))),
-        letter("seen worker", || Input::Seen(view(MachinePhase::Running, Worker::Present))),
-        letter("seen over", || {
+        message("stale answer", || Input::Answered(99, Answer::Deleted(Ok(Deletion::Accepted)))),
+        message("seen running", || Input::Seen(view(MachinePhase::Running, Worker::Unknown))),
+        message("seen worker", || Input::Seen(view(MachinePhase::Running, Worker::Present))),
+        message("seen over", || {
             Input::Seen(view(MachinePhase::Over(ExitFacts::default()), Worker::Absent))
         }),
-        letter("missed", || Input::Missed),
-        letter("listed online", || Input::RunnerSeen(online())),
-        letter("listed offline", || Input::RunnerSeen(RunnerView { online: false, ..online() })),
-        letter("runner missed", || Input::RunnerMissed),
-        letter("offer", || Input::Offer(job(2), Generation(1))),
-        letter("offer again", || Input::Offer(job(1), Generation(1))),
-        letter("offer ended", || {
+        message("missed", || Input::Missed),
+        message("listed online", || Input::RunnerSeen(online())),
+        message("listed offline", || Input::RunnerSeen(RunnerView { online: false, ..online() })),
+        message("runner missed", || Input::RunnerMissed),
+        message("offer", || Input::Offer(job(2), Generation(1))),
+        message("offer again", || Input::Offer(job(1), Generation(1))),
+        message("offer ended", || {
             Input::OfferEnded(job(1), Generation(1), OfferEnd::TakenElsewhere)
         }),
-        letter("old offer ended", || {
+        message("old offer ended", || {
             Input::OfferEnded(job(1), Generation(0), OfferEnd::TakenElsewhere)
         }),
-        letter("executing", || Input::Executing(job(1))),
-        letter("executing other", || Input::Executing(job(2))),
-        letter("job over here", || over(true, Conclusion::Success)),
-        letter("job cancelled here", || over(true, Conclusion::Cancelled)),
-        letter("job over", || over(false, Conclusion::Success)),
-        letter("retire", || ask(WishRank::Retire, Reason::Surplus)),
-        letter("unlisted", || ask(WishRank::Retire, Reason::Unlisted)),
-        letter("offline", || ask(WishRank::Retire, Reason::Offline)),
-        letter("unregistered", || ask(WishRank::Retire, Reason::Unregistered)),
-        letter("delete", || ask(WishRank::Delete, Reason::Operator)),
-        letter("force", || ask(WishRank::Force, Reason::Operator)),
-        letter("forget", || ask(WishRank::Forget, Reason::Operator)),
-        letter("poll", || Input::Poll),
-        letter("asks for its jit", || Input::Word(1, Word::Asks)),
-        letter("says installing", || says(Setup::Installing)),
-        letter("says idle", || says(Setup::Idle)),
-        letter("says failed", || says(Setup::Failed)),
-        letter("says what it runs", || Input::Word(1, Word::Runs("Ubuntu 24.04".into()))),
-        letter("word of another attempt", || Input::Word(2, Word::Asks)),
+        message("executing", || Input::Executing(job(1))),
+        message("executing other", || Input::Executing(job(2))),
+        message("job over here", || over(true, Conclusion::Success)),
+        message("job cancelled here", || over(true, Conclusion::Cancelled)),
+        message("job over", || over(false, Conclusion::Success)),
+        message("retire", || ask(Urgency::Retire, Reason::Surplus)),
+        message("unlisted", || ask(Urgency::Retire, Reason::Unlisted)),
+        message("offline", || ask(Urgency::Retire, Reason::Offline)),
+        message("unregistered", || ask(Urgency::Retire, Reason::Unregistered)),
+        message("delete", || ask(Urgency::Delete, Reason::Operator)),
+        message("force", || ask(Urgency::Force, Reason::Operator)),
+        message("forget", || ask(Urgency::Forget, Reason::Operator)),
+        message("poll", || Input::Poll),
+        message("asks for its jit", || Input::Word(1, Word::Asks)),
+        message("says installing", || says(Setup::Installing)),
+        message("says idle", || says(Setup::Idle)),
+        message("says failed", || says(Setup::Failed)),
+        message("says what it runs", || Input::Word(1, Word::Runs("Ubuntu 24.04".into()))),
+        message("word of another attempt", || Input::Word(2, Word::Asks)),
     ]
 }

@@ -4,12 +4,12 @@
 //! forge may not even exist. What is left of it is nobody's from here on, counted as a leak.
 
 use super::turn::Turn;
-use crate::model::{End, Registration, State, What, WishRank};
+use crate::model::{End, Registration, State, Urgency, What};
 
 impl Turn<'_> {
     /// Makes progress towards `deleted` on nothing but the operator's word.
     pub(super) fn drive_forgotten(&mut self) {
-        if self.row.wish.as_ref().is_none_or(|wish| wish.rank != WishRank::Forget) {
+        if self.row.removal.as_ref().is_none_or(|removal| removal.urgency != Urgency::Forget) {
             return;
         }
         self.notes.cut_off.get_or_insert_with(|| "struck off by an operator".into());

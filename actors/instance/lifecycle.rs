@@ -14,7 +14,7 @@ use super::vigil::Watch;
 use crate::mail::NoAnswer;
 use crate::model::{
     Began, Conclusion, End, Generation, Instance, JobOver, OfferEnd, Policy, Reason, Registration,
-    State, Timestamp, WarrantKind, What, WishRank, Worker, after, is_due,
+    State, Timestamp, Urgency, WarrantKind, What, Worker, after, is_due,
 };
 use crate::ports::{MintError, Minted};
 
@@ -51,7 +51,7 @@ impl Turn<'_> {
             }
             Answer::Work { begun, seen } => self.take_work(begun, seen),
             Answer::Job(seen) => self.take_job(seen),
-            Answer::Remains(remains) => self.take_remains(remains),
+            Answer::ExitReport(exit_report) => self.take_exit_report(exit_report),
             Answer::Deleted(answer) => self.take_deletion(answer),
             Answer::Delivery { generation, allowed } => self.take_delivery(generation, allowed),
             Answer::OfferOpen { generation, open } => {
@@ -112,7 +112,7 @@ impl Turn<'_> {
         // Its job may have begun, and even ended, before the machine was seen.
         if self.row.executing.is_some() {
             self.work_proven("the forge proved a job here");
-        } else if self.row.wish.is_some() {
+        } else if self.row.removal.is_some() {
             self.retire(self.why_going());
         } else if self.row.ready_at.is_some() {
             self.go(State::Idle, "its runner is ready");
@@ -126,7 +126,7 @@ impl Turn<'_> {
     fn drive_boot_deadline(&mut self) {
         let askable = matches!(self.row.registration, Registration::Known { .. });
         if !askable || self.row.once_started || self.drive_offline_check() {
-            self.wish(WishRank::Retire, Reason::BootDeadline, None);
+            self.removal(Urgency::Retire, Reason::BootDeadline, None);
             self.retire("not ready in time");
         }
     }
@@ -135,7 +135,7 @@ impl Turn<'_> {
         self.drive_look();
         if self.works() {
             self.work_proven("the forge proved a job here");
-        } else if self.row.wish.is_some() {
+        } else if self.row.removal.is_some() {
             self.retire(self.why_going());
         } else if self.notes.offline.suspected && self.drive_offline_check() {
             // A runner that lost the forge is no capacity, however well its machine looks.
@@ -144,7 +144,7 @@ impl Turn<'_> {
             } else {
                 (Reason::Offline, "its runner is offline")
             };
-            self.wish(WishRank::Retire, reason, None);
+            self.removal(Urgency::Retire, reason, None);
             self.retire(why);
         }
     }
@@ -157,7 +157,7 @@ impl Turn<'_> {
         };
         // One that shall go gives back what it has not promised for certain yet.
         let promising = self.is_under_way(CallKind::AskLedger);
-        if self.row.wish.is_some() && !held.delivered && !promising {
+        if self.row.removal.is_some() && !held.delivered && !promising {
             self.row.offer = None;
             self.row.sealed_jit = None;
             self.tell(What::OfferEnded(held.job.clone(), OfferEnd::Refused));
@@ -256,7 +256,7 @@ impl Turn<'_> {
     /// deregistration is accepted.
     fn drive_unknown_work(&mut self) {
         // Only who was to go anyway is deregistered again, and never under a worker's hands.
-        let asked = self.row.wish.is_some() && self.notes.worker != Some(Worker::Present);
+        let asked = self.row.removal.is_some() && self.notes.worker != Some(Worker::Present);
         let had_registration = self.row.registration.may_exist();
         if asked && had_registration && self.drive_removal(Proof::Twice) {
             self.spent("its registration could be removed");
@@ -272,7 +272,7 @@ impl Turn<'_> {
     }
 
     fn spent(&mut self, why: &str) {
-        self.wish(WishRank::Retire, Reason::Spent, None);
+        self.removal(Urgency::Retire, Reason::Spent, None);
         self.retire(format!("no job is known here and {why}"));
     }
 
@@ -315,7 +315,7 @@ impl Turn<'_> {
     /// Returns whether positive proof says that nothing ever worked here.
     fn is_never_began(&self) -> bool {
         let too_late =
-            self.row.wish.as_ref().is_some_and(|wish| wish.reason == Reason::BootDeadline);
+            self.row.removal.as_ref().is_some_and(|removal| removal.reason == Reason::BootDeadline);
         let proven = self.notes.began == Some(Began::Never) || self.notes.offline.proven;
         too_late && proven && !self.row.once_started && self.row.ready_at.is_none()
     }
@@ -326,10 +326,10 @@ impl Turn<'_> {
     }
 
     fn why_going(&self) -> String {
-        self.row
-            .wish
-            .as_ref()
-            .map_or_else(|| "it should go".into(), |wish| format!("asked to go ({})", wish.reason))
+        self.row.removal.as_ref().map_or_else(
+            || "it should go".into(),
+            |removal| format!("asked to go ({})", removal.reason),
+        )
     }
 
     fn mark_stuck(&mut self) {
@@ -337,7 +337,8 @@ impl Turn<'_> {
             return;
         }
         // Its provider or forge is gone from the config: it stays as it is, and says why.
-        let struck_off = self.row.wish.as_ref().is_some_and(|wish| wish.rank == WishRank::Forget);
+        let struck_off =
+            self.row.removal.as_ref().is_some_and(|removal| removal.urgency == Urgency::Forget);
         let exists = !matches!(self.row.state, State::PendingCreate | State::Deleted);
         if let Some(why) = self.notes.cut_off.clone().filter(|_| exists && !struck_off) {
             self.notes.stuck = true;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::answer::{Answer, Token};
 use crate::mail::Reply;
 use crate::model::{
-    Generation, HostName, JobId, JobOver, MachineView, OfferEnd, Petition, PoolSpec, Reason,
-    Refusal, RunnerView, Setup, WishRank,
+    Generation, HostName, JobId, JobOver, MachineView, OfferEnd, PoolSpec, Reason, Refusal,
+    RequestedBy, RunnerView, Setup, Urgency,
 };
 use crate::ports::Jit;
 
@@ -90,13 +90,13 @@ pub enum Word {
 #[derive(Debug)]
 pub struct Retire {
     /// How strongly.
-    pub rank: WishRank,
+    pub urgency: Urgency,
     /// Why.
     pub reason: Reason,
     /// What was seen.
     pub evidence: String,
     /// Who, where it was a person.
-    pub by: Option<Petition>,
+    pub by: Option<RequestedBy>,
     /// What the owner says.
     pub reply: Reply<Result<Consent, Refusal>>,
 }

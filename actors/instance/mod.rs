@@ -29,15 +29,15 @@ mod asks;
 mod backoff;
 mod birth;
 mod call;
+mod capabilities;
 mod closing;
 mod creating;
 mod deleting;
-mod errands;
+mod effects;
 mod explain;
 #[cfg(test)]
 mod fixtures;
 mod forgetting;
-mod kit;
 mod lifecycle;
 mod messages;
 mod notes;
@@ -55,12 +55,12 @@ mod vigil;
 mod walks;
 mod words;
 
-pub(crate) use actor::{Birth, Child, Links, start};
+pub(crate) use actor::{Child, Links, Origin, start};
 pub use answer::{Answer, Token};
 #[cfg(any(test, feature = "testing"))]
-pub(crate) use birth::wished;
+pub(crate) use birth::requested_row;
+pub use capabilities::Capabilities;
 pub use explain::explain_instance;
-pub use kit::Kit;
 pub use lifecycle::is_stuck;
 pub use messages::{Consent, Dispatch, Permit, Retire, ToInstance, Word};
 #[cfg(feature = "testing")]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::answer::Token;
 use super::call::CallKind;
-use crate::model::{Began, Event, JobStanding, Remains, Timestamp, Warrant, Worker};
+use crate::model::{Began, Event, ExitReport, JobStatus, Timestamp, Warrant, Worker};
 use crate::ports::Handover;
 
 /// Holds an owner's volatile memory.
@@ -57,7 +57,7 @@ pub(super) struct Notes {
     /// The post-mortem under way.
     pub(super) closing: Option<Closing>,
     /// Remains gathered while somebody else was deleting the machine.
-    pub(super) early_remains: Option<Remains>,
+    pub(super) early_exit_report: Option<ExitReport>,
     /// The deletion's affairs.
     pub(super) deletion: DeletionNotes,
     /// When the ledger is asked next about the offer.
@@ -128,9 +128,9 @@ pub(super) struct Closing {
     /// Why the machine may go.
     pub(super) warrant: Warrant,
     /// What it left, once gathered.
-    pub(super) remains: Option<Remains>,
+    pub(super) exit_report: Option<ExitReport>,
     /// What is known of its job, once asked.
-    pub(super) job: Option<JobStanding>,
+    pub(super) job: Option<JobStatus>,
     /// When it is recorded, whatever is missing.
     pub(super) until: Timestamp,
 }

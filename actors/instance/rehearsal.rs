@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::call::{Call, Posted};
 use super::notes::Notes;
 use super::step::{Input, step};
-use super::{Answer, Permit, Token, wished};
+use super::{Answer, Permit, Token, requested_row};
 use crate::model::{
-    Began, Conclusion, ExitFacts, Instance, InstanceId, JobId, JobOver, MachinePhase, MachineView,
-    PoolSpec, Remains, Sighting, Stamp, State, Tail, Timestamp, Worker, after,
+    Began, Conclusion, ExitFacts, ExitReport, Instance, InstanceId, JobId, JobOver, MachinePhase,
+    MachineView, PoolSpec, Sighting, Stamp, State, Tail, Timestamp, Worker, after,
 };
 use crate::ports::{Deletion, Deregistered, Jit, Minted, Seal};
 
@@ -19,7 +19,7 @@ const TOO_MANY: u64 = 200;
 /// Takes an instance from the wish to `deleted`, one job included; returns how many steps it took.
 pub(crate) fn rehearse(spec: &PoolSpec, seal: &dyn Seal) -> u64 {
     let mut now = Timestamp::UNIX_EPOCH;
-    let mut row = wished(InstanceId::new("rehearsed"), spec, now);
+    let mut row = requested_row(InstanceId::new("rehearsed"), spec, now);
     let (mut notes, mut steps) = (Notes::default(), 0);
     let mut inputs = VecDeque::from([Input::Start]);
     while row.state != State::Deleted && steps < TOO_MANY {
@@ -78,8 +78,8 @@ fn answer(row: &Instance, token: Token, call: &Call, begun: Timestamp) -> Option
         }
         Call::LookWork(_) => Answer::Work { begun, seen: Sighting::Absent },
         Call::LookJob(_) => Answer::Job(Sighting::Absent),
-        Call::Remains { .. } => {
-            Answer::Remains(Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] })
+        Call::ExitReport { .. } => {
+            Answer::ExitReport(ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] })
         }
         Call::Delete(_) => Answer::Deleted(Ok(Deletion::Accepted)),
         Call::AskDelivery(..) | Call::AskOpen(..) => return None,

@@ -26,7 +26,7 @@ pub(super) fn report(row: &Instance, notes: &Notes, outcome: Option<Outcome>) ->
         state: row.state,
         since: row.since,
         born: row.created_at,
-        wish: row.wish.as_ref().map(|wish| wish.rank),
+        removal: row.removal.as_ref().map(|removal| removal.urgency),
         revision: row.revision.clone(),
         host: row.host.clone(),
         registered: row.registration.may_exist(),
@@ -49,10 +49,9 @@ pub(super) fn outcome_for_pool(row: &Instance) -> Option<Outcome> {
     if row.ready_at.is_some() {
         return Some(Outcome::Ready);
     }
-    let asked_to_go = row
-        .wish
-        .as_ref()
-        .is_some_and(|wish| !matches!(wish.reason, Reason::BootDeadline | Reason::BootFailed));
+    let asked_to_go = row.removal.as_ref().is_some_and(|removal| {
+        !matches!(removal.reason, Reason::BootDeadline | Reason::BootFailed)
+    });
     let failed = matches!(
         row.verdict,
         Some(

@@ -97,7 +97,7 @@ impl Turn<'_> {
         if view.leaving && !self.notes.leaving {
             self.notes.leaving = true;
             // Somebody else is deleting it: gather what it leaves while it still exists.
-            self.call(Call::Remains { want_tail: true });
+            self.call(Call::ExitReport { want_tail: true });
         }
         if self.row.state == State::Creating {
             self.go(State::Starting, "the machine exists");

@@ -143,7 +143,7 @@ impl Turn<'_> {
 
 /// Returns what to tell a machine that asks for work; nothing means that it may wait.
 pub(super) fn dispatch(row: &Instance, seal: &dyn Seal) -> Option<Dispatch> {
-    let waits = row.wish.is_none()
+    let waits = row.removal.is_none()
         && match row.state {
             State::PendingCreate | State::Creating | State::Starting | State::Reserved => true,
             State::Idle => row.is_offerable() || row.sealed_jit.is_some(),

@@ -32,7 +32,7 @@ fn cell(state: State, answers: Option<CallKind>, input: Input) -> String {
         words.push(format!("→{}", outcome.row.state));
     }
     words.extend(said(outcome.said));
-    if row.wish.is_none() && outcome.row.wish.is_some() && outcome.row.state == state {
+    if row.removal.is_none() && outcome.row.removal.is_some() && outcome.row.state == state {
         words.push("wish kept".into());
     }
     if notes.runner_lost {
@@ -70,7 +70,7 @@ fn called(call: &Call) -> &'static str {
         Call::LookMachine => "+look",
         Call::LookWork(_) => "+look-work",
         Call::LookJob(_) => "+look-job",
-        Call::Remains { .. } => "+remains",
+        Call::ExitReport { .. } => "+remains",
         Call::Delete(_) => "+delete",
         Call::AskDelivery(..) => "+ask-delivery",
         Call::AskOpen(..) => "+ask-open",

@@ -6,8 +6,8 @@ use super::answer::Token;
 use super::call::{Call, CallKind, Posted};
 use super::notes::Notes;
 use crate::model::{
-    Event, ExitRecord, HeldOffer, Instance, Petition, Policy, PoolSpec, Reason, State, Subject,
-    Timestamp, What, Wish, WishRank, after,
+    Event, ExitRecord, HeldOffer, Instance, Policy, PoolSpec, Reason, RemovalRequest, RequestedBy,
+    State, Subject, Timestamp, Urgency, What, after,
 };
 use crate::ports::Seal;
 
@@ -68,13 +68,14 @@ impl<'a> Turn<'a> {
     }
 
     /// Notes a wish; a stronger one replaces a weaker one, never the other way round.
-    pub(super) fn wish(&mut self, rank: WishRank, reason: Reason, by: Option<Petition>) {
-        if self.row.wish.as_ref().is_some_and(|kept| kept.rank >= rank) {
+    pub(super) fn removal(&mut self, urgency: Urgency, reason: Reason, by: Option<RequestedBy>) {
+        if self.row.removal.as_ref().is_some_and(|kept| kept.urgency >= urgency) {
             return;
         }
-        let (who, words) = by.clone().map(|petition| (petition.who, petition.why)).unzip();
-        self.happened.push(What::Wished { rank, reason, who, words });
-        self.row.wish = Some(Wish { rank, reason, by, at: self.now });
+        let (who, words) =
+            by.clone().map(|requested_by| (requested_by.who, requested_by.why)).unzip();
+        self.happened.push(What::RemovalRequested { urgency, reason, who, why: words });
+        self.row.removal = Some(RemovalRequest { urgency, reason, by, at: self.now });
     }
 
     /// Returns whether a call of this kind is under way or about to be made.

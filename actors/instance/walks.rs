@@ -48,7 +48,7 @@ struct Walker {
 
 impl Walker {
     fn new(binding: Binding) -> Self {
-        let mut row = birth::wished(InstanceId::from("linux-1"), &spec(binding), began());
+        let mut row = birth::requested_row(InstanceId::from("linux-1"), &spec(binding), began());
         let events = birth::first_events(&mut row, began());
         row.version = Version(1);
         let save = InstanceSave {
@@ -104,7 +104,7 @@ impl Walker {
                 | Call::LookMachine
                 | Call::LookWork(_)
                 | Call::LookJob(_)
-                | Call::Remains { .. }
+                | Call::ExitReport { .. }
                 | Call::AskDelivery(..)
                 | Call::AskOpen(..) => {}
             }

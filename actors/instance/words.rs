@@ -7,7 +7,7 @@
 
 use super::Word;
 use super::turn::Turn;
-use crate::model::{LastWord, Reason, Refusal, Setup, State, What, WishRank, clip};
+use crate::model::{Reason, Refusal, Setup, SetupReport, State, Urgency, What, clip};
 
 /// How many words of progress a timeline takes; a script in a loop has no more to say.
 const MOST: u32 = 50;
@@ -61,7 +61,7 @@ impl Turn<'_> {
         if setup == Setup::Installing && self.notes.words > MOST {
             return;
         }
-        self.row.last_word = Some(LastWord { setup, message: message.clone(), at: self.now });
+        self.row.setup_report = Some(SetupReport { setup, message: message.clone(), at: self.now });
         self.tell(What::Said { setup, message });
         match setup {
             Setup::Installing => {}
@@ -72,7 +72,7 @@ impl Turn<'_> {
             }
             Setup::Failed => {
                 self.row.sealed_jit = None;
-                self.wish(WishRank::Retire, Reason::BootFailed, None);
+                self.removal(Urgency::Retire, Reason::BootFailed, None);
             }
         }
     }
@@ -148,10 +148,10 @@ mod tests {
         let word = Word::Tells(Setup::Failed, "no disk\u{1b}[2J left".into());
         let outcome = say(&row, &mut notes, word);
         assert_eq!(outcome.row.state, State::Retiring, "its word deletes nothing by itself");
-        let last = outcome.row.last_word.clone().unwrap();
+        let last = outcome.row.setup_report.clone().unwrap();
         assert!(last.message.starts_with("no disk") && !last.message.contains('\u{1b}'));
-        let wish = outcome.row.wish.unwrap();
-        assert_eq!((wish.rank, wish.reason), (WishRank::Retire, Reason::BootFailed));
+        let removal = outcome.row.removal.unwrap();
+        assert_eq!((removal.urgency, removal.reason), (Urgency::Retire, Reason::BootFailed));
     }
 
     #[test]

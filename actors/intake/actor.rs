@@ -12,37 +12,37 @@ use super::poll::{ask, replay};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::jobs::ToLedger;
-use crate::mail::Office;
+use crate::mail::ActorRef;
 use crate::model::{ForgeId, Scope};
 use crate::ports::Roster;
-use crate::supervise::{Leash, Letter, Obituary, inlet};
+use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
 /// Holds what the intake begins with.
 pub(crate) struct IntakeStart {
-    pub(crate) office: Office<ToIntake>,
-    pub(crate) fleet: Office<ToFleet>,
-    pub(crate) ledger: Office<ToLedger>,
+    pub(crate) actor_ref: ActorRef<ToIntake>,
+    pub(crate) fleet: ActorRef<ToFleet>,
+    pub(crate) ledger: ActorRef<ToLedger>,
     pub(crate) base: Base,
     pub(crate) rosters: BTreeMap<ForgeId, Arc<dyn Roster>>,
     pub(crate) tick: Duration,
 }
 
 /// Starts the intake; it asks nobody before it is told the scopes. Its end is told to the fleet.
-pub(crate) fn start(start: IntakeStart) -> Leash {
-    let (office, fleet) = (start.office.clone(), start.fleet.clone());
+pub(crate) fn start(start: IntakeStart) -> StopGuard {
+    let (actor_ref, fleet) = (start.actor_ref.clone(), start.fleet.clone());
     let intake = Intake {
         start,
         scopes: BTreeSet::new(),
         asking: BTreeMap::new(),
         replaying: None,
-        _obituary: Obituary::new(move |panicked| {
+        _exit_notifier: ExitNotifier::new(move |panicked| {
             let _ = fleet.tell(ToFleet::Died { part: Part::Intake, panicked });
         }),
     };
-    let inlet = inlet(intake.start());
-    office.install(inlet.clone());
-    Leash::new(move || {
-        let _ = inlet.tell(ToIntake::Halt);
+    let mailbox = mailbox(intake.start());
+    actor_ref.install(mailbox.clone());
+    StopGuard::new(move || {
+        let _ = mailbox.tell(ToIntake::Halt);
     })
 }
 
@@ -51,7 +51,7 @@ struct Intake {
     scopes: BTreeSet<(ForgeId, Scope)>,
     asking: BTreeMap<(ForgeId, Scope), AbortHandle>,
     replaying: Option<AbortHandle>,
-    _obituary: Obituary,
+    _exit_notifier: ExitNotifier,
 }
 
 impl Drop for Intake {
@@ -71,11 +71,11 @@ impl Actor for Intake {
     }
 }
 
-impl Handler<Letter<ToIntake>> for Intake {
+impl Handler<Envelope<ToIntake>> for Intake {
     type Result = ();
 
-    fn handle(&mut self, Letter(letter): Letter<ToIntake>, ctx: &mut Self::Context) {
-        match letter {
+    fn handle(&mut self, Envelope(message): Envelope<ToIntake>, ctx: &mut Self::Context) {
+        match message {
             ToIntake::Scopes(scopes) => self.serve(scopes),
             ToIntake::Tick => self.ask_all(),
             ToIntake::Halt => ctx.stop(),

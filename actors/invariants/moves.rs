@@ -21,7 +21,7 @@ pub(super) fn check_moves(
             format!("tells of leaving {from}, where it was not")
         });
         if before.is_none() && at.is_none() {
-            check_birth(inquest, after, *from);
+            check_new_row(inquest, after, *from);
         }
         check_move(inquest, after, *from, *to);
         at = Some(*to);
@@ -30,12 +30,12 @@ pub(super) fn check_moves(
         Some(at) => inquest.demand(at == after.state, 32, || {
             format!("is {} and its timeline says {at}", after.state)
         }),
-        None => check_birth(inquest, after, after.state),
+        None => check_new_row(inquest, after, after.state),
     }
 }
 
 /// Checks where a life may begin: with a wish, or with a machine that was found.
-fn check_birth(inquest: &mut Inquest<'_>, row: &Instance, state: State) {
+fn check_new_row(inquest: &mut Inquest<'_>, row: &Instance, state: State) {
     let found = row.adopted && state > State::Creating && state <= State::Ended;
     inquest.demand(state == State::PendingCreate || found, 31, || format!("was born {state}"));
 }

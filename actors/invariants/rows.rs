@@ -57,9 +57,9 @@ fn check_succession(inquest: &mut Inquest<'_>, before: &Instance, after: &Instan
         && before.pool == after.pool
         && before.adopted == after.adopted;
     inquest.demand(same_name, 34, || "changed its name, machine, provider or pool".into());
-    let rank = |row: &Instance| row.wish.as_ref().map(|wish| wish.rank);
-    inquest.demand(rank(after) >= rank(before), 33, || {
-        format!("its wish fell from {:?} to {:?}", rank(before), rank(after))
+    let urgency = |row: &Instance| row.removal.as_ref().map(|removal| removal.urgency);
+    inquest.demand(urgency(after) >= urgency(before), 33, || {
+        format!("its wish fell from {:?} to {:?}", urgency(before), urgency(after))
     });
     check_memory(inquest, before, after);
     check_offer(inquest, before, after);

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::instance::wished;
-use crate::mail::Inlet;
+use crate::instance::requested_row;
+use crate::mail::Mailbox;
 use crate::model::{
     Asked, Conclusion, Confidence, End, Epoch, Event, Execution, ExitFacts, ExitRecord, Fault,
     ForgeId, Generation, HeldOffer, Instance, InstanceId, Job, JobFact, JobId, JobOver, Offer,
-    OfferEnd, OfferStage, OpenOffer, Petition, Place, PoolId, Reason, Registration, RunnerId,
-    State, Subject, Tail, Timestamp, Verdict, VerdictClass, Version, Warrant, WarrantKind, What,
-    Wish, WishRank, after,
+    OfferEnd, OfferStage, OpenOffer, Place, PoolId, Reason, Registration, RemovalRequest,
+    RequestedBy, RunnerId, State, Subject, Tail, Timestamp, Urgency, Verdict, VerdictClass,
+    Version, Warrant, WarrantKind, What, after,
 };
 use crate::pool::fixtures::spec;
 use crate::ports::InstanceSave;
@@ -43,7 +43,7 @@ fn row(state: State) -> Instance {
         warrant: going.then_some(warrant),
         verdict: going.then_some(VerdictClass::Vanished),
         machine_gone_at: (state == State::Deleted).then(now),
-        ..wished("linux-1".into(), &spec(0, 1), now())
+        ..requested_row("linux-1".into(), &spec(0, 1), now())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks that a deletion rests on what its rule asks for.
 
 use super::Inquest;
-use crate::model::{End, Instance, VerdictClass, WarrantKind, WishRank};
+use crate::model::{End, Instance, Urgency, VerdictClass, WarrantKind};
 
 /// Checks that a warrant rests on what its rule asks for.
 pub(super) fn check_warrant(inquest: &mut Inquest<'_>, before: Option<&Instance>, row: &Instance) {
@@ -25,9 +25,9 @@ pub(super) fn check_warrant(inquest: &mut Inquest<'_>, before: Option<&Instance>
         }),
         WarrantKind::Operator => {
             let forced = row
-                .wish
+                .removal
                 .as_ref()
-                .is_some_and(|wish| wish.rank >= WishRank::Force && wish.by.is_some());
+                .is_some_and(|removal| removal.urgency >= Urgency::Force && removal.by.is_some());
             inquest.demand(forced, 30, || "is forced by nobody".into());
         }
     }

@@ -15,17 +15,17 @@ use super::change::{Act, Change};
 use super::ledger::Ledger;
 use super::news::testimony;
 use super::patience::{Memory, recollect, save_for_ever};
-use super::{Kit, ToLedger};
+use super::{Capabilities, ToLedger};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::instance::ToInstance;
-use crate::mail::{Office, Reply};
+use crate::mail::{ActorRef, Reply};
 use crate::model::{Generation, InstanceId, JobId, PoolId, Timestamp};
 use crate::pool::ToPool;
 use crate::ports::SaveError;
 use crate::requeue::ToRequeue;
 use crate::settings::RequeueSettings;
-use crate::supervise::{Leash, Letter, Obituary, inlet};
+use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
 /// How long an instance may take to answer an offer.
 const OFFER_DEADLINE: Duration = Duration::from_secs(10);
@@ -35,31 +35,31 @@ const BATCH: usize = 256;
 
 /// Holds what the ledger is connected to.
 pub(crate) struct LedgerStart {
-    pub(crate) office: Office<ToLedger>,
-    pub(crate) fleet: Office<ToFleet>,
-    pub(crate) requeue: Office<ToRequeue>,
+    pub(crate) actor_ref: ActorRef<ToLedger>,
+    pub(crate) fleet: ActorRef<ToFleet>,
+    pub(crate) requeue: ActorRef<ToRequeue>,
     pub(crate) base: Base,
-    pub(crate) kit: Kit,
+    pub(crate) capabilities: Capabilities,
     pub(crate) settings: RequeueSettings,
 }
 
 /// Starts the ledger in its office; its end is told to the fleet as `Died`.
-pub(crate) fn start(start: LedgerStart) -> Leash {
-    let office = start.office.clone();
-    let inlet = inlet(LedgerActor::new(start).start());
-    office.install(inlet.clone());
-    Leash::new(move || {
-        let _ = inlet.tell(ToLedger::Halt);
+pub(crate) fn start(start: LedgerStart) -> StopGuard {
+    let actor_ref = start.actor_ref.clone();
+    let mailbox = mailbox(LedgerActor::new(start).start());
+    actor_ref.install(mailbox.clone());
+    StopGuard::new(move || {
+        let _ = mailbox.tell(ToLedger::Halt);
     })
 }
 
 struct LedgerActor {
     ledger: Ledger,
     links: LedgerStart,
-    pools: BTreeMap<PoolId, Office<ToPool>>,
+    pools: BTreeMap<PoolId, ActorRef<ToPool>>,
     batch: Batch,
-    errands: Vec<AbortHandle>,
-    _obituary: Obituary,
+    effects: Vec<AbortHandle>,
+    _exit_notifier: ExitNotifier,
 }
 
 /// Gathers changes until they are saved together.
@@ -67,13 +67,13 @@ struct LedgerActor {
 struct Batch {
     change: Change,
     replies: Vec<(Reply<bool>, bool)>,
-    letters: usize,
+    messages: usize,
 }
 
 impl LedgerActor {
     fn new(links: LedgerStart) -> Self {
         let fleet = links.fleet.clone();
-        let obituary = Obituary::new(move |panicked| {
+        let exit_notifier = ExitNotifier::new(move |panicked| {
             let _ = fleet.tell(ToFleet::Died { part: Part::Ledger, panicked });
         });
         let now = links.base.clock.now();
@@ -84,8 +84,8 @@ impl LedgerActor {
             links,
             pools: BTreeMap::new(),
             batch: Batch::default(),
-            errands: Vec::new(),
-            _obituary: obituary,
+            effects: Vec::new(),
+            _exit_notifier: exit_notifier,
         }
     }
 
@@ -106,7 +106,7 @@ impl LedgerActor {
             this.ledger = Ledger::restore(settings, open, closed, tombstones, now);
             for row in live {
                 this.ledger.learn_home(&row);
-                let has_owner = this.links.base.registry.inlet(&row.id).is_some();
+                let has_owner = this.links.base.registry.mailbox(&row.id).is_some();
                 for news in testimony(&row, has_owner) {
                     let change = this.ledger.news(news, now);
                     this.gather(change, ctx);
@@ -122,8 +122,8 @@ impl LedgerActor {
     /// Adds a change to the batch, which is saved when no letter is left to read.
     fn gather(&mut self, change: Change, ctx: &mut Context<Self>) {
         self.batch.change.absorb(change);
-        self.batch.letters += 1;
-        match self.batch.letters {
+        self.batch.messages += 1;
+        match self.batch.messages {
             1 => {
                 // Polled once the mailbox is empty.
                 let rest = async {}.into_actor(self).map(|(), this, ctx| this.flush(ctx));
@@ -154,7 +154,7 @@ impl LedgerActor {
         let events: Vec<_> = save.events.values().cloned().collect();
         let jobs: Vec<_> = save.jobs.values().cloned().collect();
         let save = save.marked(self.links.base.epoch, self.links.base.write_id());
-        let rows = self.links.kit.clone();
+        let rows = self.links.capabilities.clone();
         let saved = async move { save_for_ever(&rows, save).await };
         ctx.wait(saved.into_actor(self).map(move |saved, this, ctx| match saved {
             Ok(()) => {
@@ -202,8 +202,8 @@ impl LedgerActor {
                 self.tell(&instance, ToInstance::JobOver(over));
             }
             Act::Demand { pool, demand } => {
-                if let Some(office) = self.pools.get(&pool) {
-                    let _ = office.tell(ToPool::Demand(demand));
+                if let Some(actor_ref) = self.pools.get(&pool) {
+                    let _ = actor_ref.tell(ToPool::Demand(demand));
                 }
             }
             Act::AskForge(job) => {
@@ -215,9 +215,9 @@ impl LedgerActor {
         }
     }
 
-    fn tell(&self, instance: &InstanceId, letter: ToInstance) {
-        if let Some(inlet) = self.links.base.registry.inlet(instance) {
-            let _ = inlet.tell(letter);
+    fn tell(&self, instance: &InstanceId, message: ToInstance) {
+        if let Some(mailbox) = self.links.base.registry.mailbox(instance) {
+            let _ = mailbox.tell(message);
         }
     }
 
@@ -225,17 +225,17 @@ impl LedgerActor {
     /// beside the mailbox.
     fn offer(&mut self, instance: InstanceId, job: JobId, generation: Generation, delivered: bool) {
         let (reply, answer) = Reply::channel();
-        let letter = ToInstance::Offer { job: job.clone(), generation, delivered, reply };
-        self.tell(&instance, letter);
-        let office = self.links.office.clone();
-        let errand = async move {
+        let message = ToInstance::Offer { job: job.clone(), generation, delivered, reply };
+        self.tell(&instance, message);
+        let actor_ref = self.links.actor_ref.clone();
+        let effect = async move {
             // An owner that is gone has dropped the reply: that is an answer too.
             let answer = tokio::time::timeout(OFFER_DEADLINE, answer).await;
             let answer = answer.ok().and_then(Result::ok);
-            let _ = office.tell(ToLedger::OfferAnswered { job, instance, generation, answer });
+            let _ = actor_ref.tell(ToLedger::OfferAnswered { job, instance, generation, answer });
         };
-        self.errands.retain(|errand| !errand.is_finished());
-        self.errands.push(self.links.base.spawner.spawn(Box::pin(errand)));
+        self.effects.retain(|effect| !effect.is_finished());
+        self.effects.push(self.links.base.spawner.spawn(Box::pin(effect)));
     }
 }
 
@@ -251,13 +251,13 @@ impl Actor for LedgerActor {
     }
 }
 
-impl Handler<Letter<ToLedger>> for LedgerActor {
+impl Handler<Envelope<ToLedger>> for LedgerActor {
     type Result = ();
 
-    fn handle(&mut self, Letter(letter): Letter<ToLedger>, ctx: &mut Self::Context) {
+    fn handle(&mut self, Envelope(message): Envelope<ToLedger>, ctx: &mut Self::Context) {
         let now = self.now();
         let ledger = &mut self.ledger;
-        let change = match letter {
+        let change = match message {
             ToLedger::Notice(notice) => ledger.notice(notice, now),
             ToLedger::Finding(finding) => ledger.finding(finding, now),
             ToLedger::Instance(news) => ledger.news(news, now),
@@ -274,11 +274,13 @@ impl Handler<Letter<ToLedger>> for LedgerActor {
             }
             ToLedger::Pools(pools) => {
                 let specs = pools.iter().map(|(spec, _)| spec.clone()).collect();
-                self.pools =
-                    pools.into_iter().map(|(spec, office)| (spec.id.clone(), office)).collect();
+                self.pools = pools
+                    .into_iter()
+                    .map(|(spec, actor_ref)| (spec.id.clone(), actor_ref))
+                    .collect();
                 ledger.pools_changed(specs, now)
             }
-            ToLedger::Standing { pool, accepts } => ledger.standing_changed(&pool, accepts, now),
+            ToLedger::PoolStatus { pool, accepts } => ledger.standing_changed(&pool, accepts, now),
             ToLedger::Show { job, reply } => return reply.send(ledger.show(&job).cloned()),
             ToLedger::Tick => ledger.tick(now),
             ToLedger::Halt => return ctx.stop(),
@@ -291,8 +293,8 @@ impl Handler<Letter<ToLedger>> for LedgerActor {
 
 impl Drop for LedgerActor {
     fn drop(&mut self) {
-        for errand in &self.errands {
-            errand.abort();
+        for effect in &self.effects {
+            effect.abort();
         }
     }
 }

@@ -16,14 +16,14 @@ use crate::registry::PoolView;
 
 /// Holds a pool as the config describes it and as its supervisor last saw it.
 #[derive(Clone, Debug)]
-pub struct PoolStanding {
+pub struct PoolStatus {
     /// What the config says.
     pub spec: Arc<PoolSpec>,
     /// What the board shows.
     pub view: Option<Arc<PoolView>>,
 }
 
-impl PoolStanding {
+impl PoolStatus {
     fn accepts(&self) -> Accepts {
         match &self.view {
             Some(view) if view.draining => Accepts::Draining,
@@ -38,7 +38,7 @@ impl PoolStanding {
 pub fn explain_job(
     job: &Job,
     events: &[Event],
-    pools: &[PoolStanding],
+    pools: &[PoolStatus],
     holdups: &HoldUps,
     now: Timestamp,
 ) -> Vec<String> {
@@ -59,7 +59,7 @@ pub fn explain_job(
 fn queued(
     job: &Job,
     events: &[Event],
-    pools: &[PoolStanding],
+    pools: &[PoolStatus],
     holdups: &HoldUps,
     now: Timestamp,
 ) -> Vec<String> {
@@ -77,12 +77,7 @@ fn queued(
 }
 
 /// Says how things stand in the pool a job waits for.
-fn in_line(
-    pool: &PoolId,
-    pools: &[PoolStanding],
-    holdups: &HoldUps,
-    now: Timestamp,
-) -> Vec<String> {
+fn in_line(pool: &PoolId, pools: &[PoolStatus], holdups: &HoldUps, now: Timestamp) -> Vec<String> {
     let mut said = vec![format!("It is demand of pool `{pool}`, which fits its labels best.")];
     let standing = pools.iter().find(|standing| standing.spec.id == *pool);
     let Some((standing, view)) = standing.and_then(|it| Some((it, it.view.as_ref()?))) else {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::mail::{Office, Reply};
+use crate::mail::{ActorRef, Reply};
 use crate::model::{
     Generation, InstanceId, Job, JobId, JobNotice, JobReading, PoolId, PoolSpec, Refusal,
     RunnerName, Sighting, Timestamp,
@@ -52,9 +52,9 @@ pub enum ToLedger {
         answer: Option<Result<(), Refusal>>,
     },
     /// The pools there are, in the order of the config.
-    Pools(Vec<(Arc<PoolSpec>, Office<ToPool>)>),
+    Pools(Vec<(Arc<PoolSpec>, ActorRef<ToPool>)>),
     /// What a pool can take.
-    Standing {
+    PoolStatus {
         /// Which pool.
         pool: PoolId,
         /// Whether it takes more work now, and why not.

@@ -18,6 +18,7 @@
 
 mod actor;
 mod ages;
+mod capabilities;
 mod change;
 mod demand;
 mod executions;
@@ -25,7 +26,6 @@ mod explain;
 mod facts;
 mod findings;
 mod index;
-mod kit;
 mod ledger;
 mod memory;
 mod messages;
@@ -37,6 +37,6 @@ mod routing;
 pub(crate) mod tests;
 
 pub(crate) use actor::{LedgerStart, start};
-pub use explain::{BudgetLeft, HoldUps, PoolStanding, explain_job, why_it_waits};
-pub use kit::Kit;
+pub use capabilities::Capabilities;
+pub use explain::{BudgetLeft, HoldUps, PoolStatus, explain_job, why_it_waits};
 pub use messages::{Accepts, Finding, InstanceNews, News, ToLedger};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::Kit;
+use super::Capabilities;
 use super::memory::REMEMBERED;
 use crate::base::Base;
 use crate::model::{Instance, Job, JobId, JobNotice, Timestamp};
@@ -43,10 +43,13 @@ async fn try_recollect(base: &Base, since: Timestamp) -> Result<Memory, StoreErr
 }
 
 /// Saves, again and again until it is durable or somebody else is the writer.
-pub(super) async fn save_for_ever(kit: &Kit, save: JobSave) -> Result<(), SaveError> {
+pub(super) async fn save_for_ever(
+    capabilities: &Capabilities,
+    save: JobSave,
+) -> Result<(), SaveError> {
     let mut pause = Pause::default();
     loop {
-        match kit.rows.save(save.clone()).await {
+        match capabilities.rows.save(save.clone()).await {
             Err(SaveError::Retry(why)) => warn!("jobs are not saved yet: {why}"),
             done @ (Ok(())
             | Err(

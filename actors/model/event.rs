@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Closure, HolderId, InstanceId, JobFact, JobId, MachineName, OfferEnd, PoolId, Reason,
-    RunnerName, Setup, State, Timestamp, VerdictClass, WarrantKind, WishRank,
+    RunnerName, Setup, State, Timestamp, Urgency, VerdictClass, WarrantKind,
 };
 
 /// Holds one entry of a timeline.
@@ -54,16 +54,16 @@ pub enum What {
         why: String,
     },
     /// A wish was noted, to be granted when it is safe.
-    Wished {
+    RemovalRequested {
         /// How strongly.
-        rank: WishRank,
+        urgency: Urgency,
         /// Why.
         reason: Reason,
         /// Who, where it was a person.
         who: Option<String>,
         /// In which words, where it was a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        words: Option<String>,
+        why: Option<String>,
     },
     /// The owner refused what was asked.
     Refused {
@@ -260,10 +260,10 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Moved { from, to, why } => write!(f, "{from} → {to}: {why}"),
-            Self::Wished { rank, reason, who, words } => {
-                write!(f, "asked to go ({rank:?}, {reason})")?;
+            Self::RemovalRequested { urgency, reason, who, why } => {
+                write!(f, "asked to go ({urgency:?}, {reason})")?;
                 who.as_ref().map_or(Ok(()), |who| write!(f, " by {who}"))?;
-                words.as_ref().map_or(Ok(()), |words| write!(f, ": {words}"))
+                why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
             Self::Refused { ask, why } => write!(f, "refused {ask}: {why}"),
             Self::Wanted => f.write_str("wanted by its pool"),

@@ -23,20 +23,20 @@ pub struct ExitFacts {
 
 /// Holds what could be had of a machine before it goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remains {
+pub struct ExitReport {
     /// The exit facts, if any.
     pub exit: Option<ExitFacts>,
     /// The end of the log.
     pub tail: Tail,
     /// What else the provider told, in words: messages, the state of the host, last events.
     #[serde(default)]
-    pub notes: Vec<String>,
+    pub remarks: Vec<String>,
 }
 
-impl Remains {
+impl ExitReport {
     /// Returns the remains of a machine that told nothing, with the reason.
     pub fn unavailable(why: impl Into<String>) -> Self {
-        Self { exit: None, tail: Tail::Unavailable(why.into()), notes: Vec::new() }
+        Self { exit: None, tail: Tail::Unavailable(why.into()), remarks: Vec::new() }
     }
 }
 

@@ -46,7 +46,7 @@ pub struct Instance {
     /// How many events its timeline has.
     pub events: u32,
     /// What somebody wants of it, kept beside what is.
-    pub wish: Option<Wish>,
+    pub removal: Option<RemovalRequest>,
     /// When the provider's create was committed to be called; a machine may exist from here on.
     pub create_called_at: Option<Timestamp>,
     /// When the machine was first seen.
@@ -63,7 +63,7 @@ pub struct Instance {
     pub sealed_jit: Option<String>,
     /// What the machine last said about itself while it was set up.
     #[serde(default)]
-    pub last_word: Option<LastWord>,
+    pub setup_report: Option<SetupReport>,
     /// The offer it holds.
     pub offer: Option<HeldOffer>,
     /// The job the forge proved to run here.
@@ -103,7 +103,7 @@ impl Instance {
     pub fn is_offerable(&self) -> bool {
         self.state == State::Idle
             && self.binding == Binding::Late
-            && self.wish.is_none()
+            && self.removal.is_none()
             && self.registration == Registration::None
     }
 
@@ -197,7 +197,7 @@ impl fmt::Display for State {
 
 /// Holds what a machine said about itself while it was set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LastWord {
+pub struct SetupReport {
     /// How far it is.
     pub setup: Setup,
     /// Its words, cut and escaped.
@@ -231,20 +231,20 @@ impl Setup {
 
 /// Holds what somebody wants of an instance; a stronger wish replaces a weaker one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct RemovalRequest {
     /// How strongly.
-    pub rank: WishRank,
+    pub urgency: Urgency,
     /// Why.
     pub reason: Reason,
     /// Who asked and in which words, where it was a person.
-    pub by: Option<Petition>,
+    pub by: Option<RequestedBy>,
     /// Since when.
     pub at: Timestamp,
 }
 
 /// Holds who asked for something, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Petition {
+pub struct RequestedBy {
     /// The name on the token.
     pub who: String,
     /// Their words.
@@ -254,7 +254,7 @@ pub struct Petition {
 /// Orders wishes: `forget` > `force` > `delete` > `retire`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WishRank {
+pub enum Urgency {
     /// Go if you are free.
     Retire,
     /// Go as soon as you are free.

@@ -14,8 +14,8 @@ mod exit;
 use exit::by_exit;
 
 use super::{
-    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStanding, Reason, Setup,
-    SetupStory, Verdict, VerdictClass, WarrantKind,
+    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStatus, Reason, Setup, SetupStory,
+    Verdict, VerdictClass, WarrantKind,
 };
 
 /// Says why an instance ended. Total: every finding has a verdict, and missing information
@@ -26,7 +26,7 @@ pub fn judge(findings: &Findings<'_>) -> Verdict {
         .or_else(|| by_machine(findings, &exit))
         .or_else(|| by_exit(findings, &exit))
         .unwrap_or_else(|| by_silence(findings));
-    ruling.evidence.extend(told(findings, &exit));
+    ruling.evidence.extend(describe_exit(findings, &exit));
     Verdict {
         class: ruling.class,
         fault: ruling.fault.unwrap_or_else(|| ruling.class.usual_fault()),
@@ -43,7 +43,7 @@ pub fn judge(findings: &Findings<'_>) -> Verdict {
 pub fn needs_tail(
     end: Option<&End>,
     warrant: Option<WarrantKind>,
-    job: &JobStanding,
+    job: &JobStatus,
     dismissed: Option<Reason>,
 ) -> bool {
     match (end, warrant) {
@@ -51,10 +51,10 @@ pub fn needs_tail(
         | (None, Some(WarrantKind::Idle | WarrantKind::Served)) => false,
         (Some(End::Exited(exit)), _) => {
             let expected = match job {
-                JobStanding::Over(_) => true,
-                JobStanding::None => dismissed
+                JobStatus::Over(_) => true,
+                JobStatus::None => dismissed
                     .is_some_and(|why| !matches!(why, Reason::BootDeadline | Reason::BootFailed)),
-                JobStanding::Running | JobStanding::Unknown => false,
+                JobStatus::Running | JobStatus::Unknown => false,
             };
             !is_plain_zero(exit) || !expected
         }
@@ -82,7 +82,7 @@ impl Findings<'_> {
             Some(End::Exited(facts)) => Some(facts),
             Some(End::Gone { .. } | End::NotCreated { .. }) | None => None,
         };
-        let left = self.remains.exit.as_ref();
+        let left = self.exit_report.exit.as_ref();
         let first = match (seen, left) {
             (Some(seen), Some(left)) if !tells(seen) && tells(left) => left,
             (Some(facts), _) | (None, Some(facts)) => facts,
@@ -103,7 +103,7 @@ impl Findings<'_> {
 
     /// Returns the verdict on one that left because it was told to, if it was, without a job.
     fn obedience(&self) -> Option<Ruling> {
-        let reason = self.dismissed.filter(|_| self.job == JobStanding::None)?;
+        let reason = self.dismissed.filter(|_| self.job == JobStatus::None)?;
         Some(if self.is_too_late() {
             too_late()
         } else if self.gave_up() {
@@ -266,7 +266,7 @@ fn by_silence(findings: &Findings<'_>) -> Ruling {
 }
 
 /// Returns what was told, in words, so that a person can judge the verdict.
-fn told(findings: &Findings<'_>, exit: &ExitFacts) -> Vec<String> {
+fn describe_exit(findings: &Findings<'_>, exit: &ExitFacts) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(code) = exit.code {
         words.push(format!("exit code {code}"));
@@ -285,11 +285,11 @@ fn told(findings: &Findings<'_>, exit: &ExitFacts) -> Vec<String> {
     }
     words.push(
         match &findings.job {
-            JobStanding::None => "no job is known to have run here",
-            JobStanding::Running => "its job was in progress by all we knew",
-            JobStanding::Over(Some(Conclusion::Cancelled)) => "its job was cancelled",
-            JobStanding::Over(_) => "its job was over",
-            JobStanding::Unknown => "the forge could not be asked about its job",
+            JobStatus::None => "no job is known to have run here",
+            JobStatus::Running => "its job was in progress by all we knew",
+            JobStatus::Over(Some(Conclusion::Cancelled)) => "its job was cancelled",
+            JobStatus::Over(_) => "its job was over",
+            JobStatus::Unknown => "the forge could not be asked about its job",
         }
         .into(),
     );
@@ -306,7 +306,7 @@ fn told(findings: &Findings<'_>, exit: &ExitFacts) -> Vec<String> {
             last.message
         )),
     }
-    words.extend(findings.remains.notes.iter().cloned());
+    words.extend(findings.exit_report.remarks.iter().cloned());
     words
 }
 

@@ -13,14 +13,14 @@ mod time;
 mod verdict;
 
 pub use event::{Event, Refusal, Subject, What};
-pub use exit::{ExitFacts, ExitRecord, Remains, Tail};
+pub use exit::{ExitFacts, ExitRecord, ExitReport, Tail};
 pub use ids::{
     ControllerId, DeliveryId, Epoch, ForgeId, Generation, HolderId, HostName, InstanceId, JobId,
     MachineName, PoolId, ProviderId, Revision, RunnerId, RunnerName, Version, WriteId,
 };
 pub use instance::{
-    End, HeldOffer, Home, Instance, JobOver, LastWord, Petition, Reason, Registration, Setup,
-    State, Warrant, WarrantKind, Wish, WishRank,
+    End, HeldOffer, Home, Instance, JobOver, Reason, Registration, RemovalRequest, RequestedBy,
+    Setup, SetupReport, State, Urgency, Warrant, WarrantKind,
 };
 pub use job::{
     Asked, Closure, Conclusion, Execution, Job, JobFact, JobNotice, JobState, Offer, OfferEnd,
@@ -33,4 +33,4 @@ pub use observation::{
 pub use pool::{BadScope, Binding, Labels, MachineSpec, Place, Policy, PoolRow, PoolSpec, Scope};
 pub use tail::{TAIL_BYTES, TAIL_LINES, clip};
 pub use time::{Timestamp, after, elapsed, is_due};
-pub use verdict::{Confidence, Fault, Findings, JobStanding, SetupStory, Verdict, VerdictClass};
+pub use verdict::{Confidence, Fault, Findings, JobStatus, SetupStory, Verdict, VerdictClass};

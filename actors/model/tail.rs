@@ -73,7 +73,7 @@ fn escape(character: char) -> impl Iterator<Item = char> {
         _ => None,
     };
     let unicode = known.is_none().then(|| character.escape_unicode());
-    known.into_iter().flat_map(|letter| ['\\', letter]).chain(unicode.into_iter().flatten())
+    known.into_iter().flat_map(|message| ['\\', message]).chain(unicode.into_iter().flatten())
 }
 
 /// Returns whether a character does something to its reader instead of being read.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Conclusion, End, LastWord, Reason, Remains, WarrantKind};
+use super::{Conclusion, End, ExitReport, Reason, SetupReport, WarrantKind};
 
 /// Holds the answer to "why did it die?".
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -281,7 +281,7 @@ pub enum Confidence {
 
 /// Tells what is known of the job when its machine ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JobStanding {
+pub enum JobStatus {
     /// No job is known to have run here.
     None,
     /// The forge still calls it in progress, or was not asked.
@@ -300,9 +300,9 @@ pub struct Findings<'a> {
     /// Why it may be deleted.
     pub warrant: WarrantKind,
     /// What could be had of it.
-    pub remains: &'a Remains,
+    pub exit_report: &'a ExitReport,
     /// What is known of its job.
-    pub job: JobStanding,
+    pub job: JobStatus,
     /// Whether its runner was ever ready.
     pub was_ready: bool,
     /// Why we asked it to go, where no registration keeps it any more: then it left because we
@@ -321,5 +321,5 @@ pub enum SetupStory<'a> {
     /// It should have called home and never did.
     Silent,
     /// This was the last that was heard.
-    Heard(&'a LastWord),
+    Heard(&'a SetupReport),
 }

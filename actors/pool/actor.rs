@@ -20,19 +20,19 @@ use tracing::{info, warn};
 use super::breaker::Breaker;
 use super::pace::Pace;
 use super::reads::{live_rows, name_for};
-use super::standing::{Standing, of_adopted};
+use super::reports::{Reports, of_adopted};
 use super::{Demand, ToPool};
 use crate::base::Base;
 use crate::fleet::ToFleet;
-use crate::instance::{self, Birth, Child, Kit, Links, Retire, ToInstance};
+use crate::instance::{self, Capabilities, Child, Links, Origin, Retire, ToInstance};
 use crate::jobs::{Accepts, ToLedger};
-use crate::mail::{Office, Reply};
+use crate::mail::{ActorRef, Reply};
 use crate::model::{
-    Home, InstanceId, MachineName, MachineView, PoolRow, PoolSpec, Refusal, Timestamp, WishRank,
+    Home, InstanceId, MachineName, MachineView, PoolRow, PoolSpec, Refusal, Timestamp, Urgency,
 };
 use crate::ports::Controller;
 use crate::registry::{PoolView, Taken};
-use crate::supervise::{Leash, Letter, Obituary, Restarts, inlet};
+use crate::supervise::{Envelope, ExitNotifier, Restarts, StopGuard, mailbox};
 
 /// How long an old owner may take to let go of its entry.
 const LETTING_GO: Duration = Duration::from_millis(50);
@@ -47,45 +47,45 @@ pub(crate) struct PoolStart {
     /// Whether the config no longer names it.
     pub(crate) removed: bool,
     /// Which supervisor of this pool it is, for its obituary.
-    pub(crate) tenure: u64,
-    pub(crate) office: Office<ToPool>,
-    pub(crate) fleet: Office<ToFleet>,
-    pub(crate) ledger: Office<ToLedger>,
+    pub(crate) incarnation: u64,
+    pub(crate) actor_ref: ActorRef<ToPool>,
+    pub(crate) fleet: ActorRef<ToFleet>,
+    pub(crate) ledger: ActorRef<ToLedger>,
     pub(crate) base: Base,
-    pub(crate) kit: Kit,
+    pub(crate) capabilities: Capabilities,
     pub(crate) controller: Arc<Controller>,
 }
 
 /// Starts a pool; its end is told to the fleet as `PoolDied`.
-pub(crate) fn start(start: PoolStart) -> Leash {
+pub(crate) fn start(start: PoolStart) -> StopGuard {
     start_with(start, instance::start)
 }
 
-/// Starts a pool whose owners are started by `hire`.
+/// Starts a pool whose owners are started by `spawn_owner`.
 fn start_with(
     start: PoolStart,
-    hire: impl Fn(Birth, Links) -> Result<Child, Taken> + 'static,
-) -> Leash {
-    let office = start.office.clone();
-    let inlet = inlet(PoolSupervisor::new(start, Box::new(hire)).start());
-    office.install(inlet.clone());
-    Leash::new(move || {
-        let _ = inlet.tell(ToPool::Halt);
+    spawn_owner: impl Fn(Origin, Links) -> Result<Child, Taken> + 'static,
+) -> StopGuard {
+    let actor_ref = start.actor_ref.clone();
+    let mailbox = mailbox(PoolSupervisor::new(start, Box::new(spawn_owner)).start());
+    actor_ref.install(mailbox.clone());
+    StopGuard::new(move || {
+        let _ = mailbox.tell(ToPool::Halt);
     })
 }
 
-type Hire = Box<dyn Fn(Birth, Links) -> Result<Child, Taken>>;
+type SpawnOwner = Box<dyn Fn(Origin, Links) -> Result<Child, Taken>>;
 
 #[expect(clippy::struct_excessive_bools, reason = "each notes one thing; no two exclude another")]
 struct PoolSupervisor {
     links: Links,
-    fleet: Office<ToFleet>,
-    hire: Hire,
+    fleet: ActorRef<ToFleet>,
+    spawn_owner: SpawnOwner,
     removed: bool,
     drained: bool,
     quiet: bool,
     demand: Demand,
-    standing: Standing,
+    reports: Reports,
     pace: Pace,
     children: BTreeMap<InstanceId, Child>,
     deaths: BTreeMap<InstanceId, Restarts>,
@@ -97,7 +97,7 @@ struct PoolSupervisor {
     alarm: Option<SpawnHandle>,
     shown: Shown,
     // Dropped last: the children are halted before the fleet hears of the death.
-    _obituary: Obituary,
+    _exit_notifier: ExitNotifier,
 }
 
 /// Remembers what was told, so that only changes are.
@@ -110,25 +110,35 @@ struct Shown {
 }
 
 impl PoolSupervisor {
-    fn new(start: PoolStart, hire: Hire) -> Self {
-        let PoolStart { spec, row, removed, tenure, office, fleet, ledger, base, kit, controller } =
-            start;
-        let obituary = {
+    fn new(start: PoolStart, spawn_owner: SpawnOwner) -> Self {
+        let PoolStart {
+            spec,
+            row,
+            removed,
+            incarnation,
+            actor_ref,
+            fleet,
+            ledger,
+            base,
+            capabilities,
+            controller,
+        } = start;
+        let exit_notifier = {
             let (fleet, pool) = (fleet.clone(), spec.id.clone());
-            Obituary::new(move |panicked| {
-                let _ = fleet.tell(ToFleet::PoolDied { pool, tenure, panicked });
+            ExitNotifier::new(move |panicked| {
+                let _ = fleet.tell(ToFleet::PoolDied { pool, incarnation, panicked });
             })
         };
         let breaker = Breaker::restored(row.breaker, base.clock.now());
         Self {
-            links: Links { base, kit, controller, spec, pool: office, ledger },
+            links: Links { base, capabilities, controller, spec, pool: actor_ref, ledger },
             fleet,
-            hire,
+            spawn_owner,
             removed,
             drained: row.drained,
             quiet: false,
             demand: Demand::default(),
-            standing: Standing::default(),
+            reports: Reports::default(),
             pace: Pace::new(breaker),
             children: BTreeMap::new(),
             deaths: BTreeMap::new(),
@@ -137,7 +147,7 @@ impl PoolSupervisor {
             due: false,
             alarm: None,
             shown: Shown { breaker: row.breaker, ..Shown::default() },
-            _obituary: obituary,
+            _exit_notifier: exit_notifier,
         }
     }
 }
@@ -154,11 +164,11 @@ impl Actor for PoolSupervisor {
     }
 }
 
-impl Handler<Letter<ToPool>> for PoolSupervisor {
+impl Handler<Envelope<ToPool>> for PoolSupervisor {
     type Result = ();
 
-    fn handle(&mut self, Letter(letter): Letter<ToPool>, ctx: &mut Self::Context) {
-        match letter {
+    fn handle(&mut self, Envelope(message): Envelope<ToPool>, ctx: &mut Self::Context) {
+        match message {
             ToPool::Report(report) => self.hear(report, ctx),
             ToPool::Died { id, panicked } => self.died(id, panicked, ctx),
             ToPool::Demand(demand) => {
@@ -195,19 +205,19 @@ impl PoolSupervisor {
 
     fn pass_on(&mut self, id: &InstanceId, ask: Retire) {
         let Some(child) = self.children.get(id) else {
-            let known = self.standing.get(id).is_some();
+            let known = self.reports.get(id).is_some();
             ask.reply.send(Err(if known { Refusal::Unsettled } else { Refusal::Unknown }));
             return;
         };
-        let affordable = match ask.rank {
-            WishRank::Retire => {
+        let affordable = match ask.urgency {
+            Urgency::Retire => {
                 let now = self.links.base.clock.now();
                 self.pace.spend(&self.links.spec.policy, now)
             }
-            WishRank::Delete | WishRank::Force | WishRank::Forget => true,
+            Urgency::Delete | Urgency::Force | Urgency::Forget => true,
         };
         if affordable {
-            let _ = child.inlet.tell(ToInstance::Retire(ask));
+            let _ = child.mailbox.tell(ToInstance::Retire(ask));
         } else {
             ask.reply.send(Err(Refusal::Budget));
         }
@@ -221,7 +231,7 @@ impl PoolSupervisor {
         ctx: &mut Context<Self>,
     ) {
         let own: &str = view.name.as_str();
-        if self.standing.reports().contains_key(own) || !self.adopting.insert(view.name.clone()) {
+        if self.reports.reports().contains_key(own) || !self.adopting.insert(view.name.clone()) {
             reply.send(Err(Refusal::Taken));
             return;
         }
@@ -251,11 +261,11 @@ impl PoolSupervisor {
                     );
                     return Err(Refusal::Unknown);
                 };
-                this.employ(id.clone(), Birth::Adopted(id.clone(), Box::new(view), home))
+                this.start_owner(id.clone(), Origin::Adopted(id.clone(), Box::new(view), home))
                     .map_err(|Taken| Refusal::Taken)?;
                 info!(instance.id = %id, machine.name = %machine, "adopting machine `{machine}`");
                 let revision = this.links.spec.revision.clone();
-                this.standing.expect(of_adopted(id.clone(), revision, this.now()));
+                this.reports.expect(of_adopted(id.clone(), revision, this.now()));
                 this.plan_soon(ctx);
                 Ok(id)
             });
@@ -267,7 +277,7 @@ impl PoolSupervisor {
     fn introduce(&mut self, ctx: &mut Context<Self>) {
         self.shown.accepts = None;
         for child in self.children.values() {
-            let _ = child.inlet.tell(ToInstance::Introduce);
+            let _ = child.mailbox.tell(ToInstance::Introduce);
         }
         self.plan_soon(ctx);
     }
@@ -278,7 +288,7 @@ impl PoolSupervisor {
         }
         self.removed = false;
         for child in self.children.values() {
-            let _ = child.inlet.tell(ToInstance::Spec(Arc::clone(&spec)));
+            let _ = child.mailbox.tell(ToInstance::Spec(Arc::clone(&spec)));
         }
         self.links.spec = spec;
         self.plan_soon(ctx);

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::model::{InstanceId, Timestamp, after};
 
 /// How many failures in a row open the breaker.
-const PATIENCE: u32 = 3;
+const REQUEST_TIMEOUT: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
@@ -41,7 +41,7 @@ impl Breaker {
     /// Returns a breaker as an earlier supervisor left it; a probe may go at once.
     pub(crate) fn restored(open_since: Option<Timestamp>, now: Timestamp) -> Self {
         let open = open_since.map(|since| Open { since, rounds: 0, until: now, probe: None });
-        Self { failures: open.as_ref().map_or(0, |_| PATIENCE), open }
+        Self { failures: open.as_ref().map_or(0, |_| REQUEST_TIMEOUT), open }
     }
 
     /// Returns how many may be made now: as many as you like, one probe, or none.
@@ -73,7 +73,7 @@ impl Breaker {
                 open.until = after(now, wait(open.rounds));
                 open.probe = None;
             }
-            None if self.failures >= PATIENCE => {
+            None if self.failures >= REQUEST_TIMEOUT => {
                 self.open =
                     Some(Open { since: now, rounds: 0, until: after(now, wait(0)), probe: None });
             }

@@ -10,31 +10,31 @@ use proptest::prelude::*;
 use tokio::task::AbortHandle;
 
 use super::Report;
-use super::standing::of_new;
+use super::reports::of_new;
 use crate::base::Base;
-use crate::instance::{Permit, wished};
+use crate::instance::{Permit, requested_row};
 use crate::model::{
     Began, Binding, Epoch, Event, ExitRecord, HostName, Instance, InstanceId, Job, JobId,
     JobNotice, Labels, MachineName, MachinePhase, MachineSpec, MachineView, Policy, PoolId,
-    PoolRow, PoolSpec, ProviderId, Revision, Scope, Stamp, State, Subject, Timestamp, Version,
-    WishRank, Worker, WriteId, after,
+    PoolRow, PoolSpec, ProviderId, Revision, Scope, Stamp, State, Subject, Timestamp, Urgency,
+    Version, Worker, WriteId, after,
 };
 use crate::ports::{
-    Chance, Clock, Controller, Errand, InstanceRows, InstanceSave, Jit, Records, SaveError, Seal,
+    Chance, Clock, Controller, Effect, InstanceRows, InstanceSave, Jit, Records, SaveError, Seal,
     Spawner, StoreError,
 };
 use crate::registry::Registry;
 
 /// Stands in for store, clock, chance and spawner.
 #[derive(Default)]
-pub(crate) struct Ground {
+pub(crate) struct TestPorts {
     pub(crate) rows: Mutex<BTreeMap<InstanceId, Instance>>,
     /// How many listings of rows will fail.
     pub(crate) broken_reads: AtomicU64,
-    words: AtomicU64,
+    random_words: AtomicU64,
 }
 
-impl Ground {
+impl TestPorts {
     pub(crate) fn base(self: &Arc<Self>, registry: &Arc<Registry>) -> Base {
         Base {
             clock: self.clone(),
@@ -47,7 +47,7 @@ impl Ground {
     }
 }
 
-impl Clock for Ground {
+impl Clock for TestPorts {
     fn now(&self) -> Timestamp {
         // Virtual: a paused runtime counts from its own beginning.
         thread_local!(static BEGAN: tokio::time::Instant = tokio::time::Instant::now());
@@ -56,26 +56,26 @@ impl Clock for Ground {
     }
 }
 
-impl Chance for Ground {
+impl Chance for TestPorts {
     fn word(&self) -> u64 {
-        self.words.fetch_add(1, Ordering::Relaxed)
+        self.random_words.fetch_add(1, Ordering::Relaxed)
     }
 }
 
-impl Spawner for Ground {
-    fn spawn(&self, errand: Errand) -> AbortHandle {
-        tokio::task::spawn_local(errand).abort_handle()
+impl Spawner for TestPorts {
+    fn spawn(&self, effect: Effect) -> AbortHandle {
+        tokio::task::spawn_local(effect).abort_handle()
     }
 }
 
 #[async_trait]
-impl InstanceRows for Ground {
+impl InstanceRows for TestPorts {
     async fn save(&self, _: InstanceSave) -> Result<(), SaveError> {
         Ok(())
     }
 }
 
-impl Seal for Ground {
+impl Seal for TestPorts {
     fn seal(&self, _: &Jit) -> String {
         String::new()
     }
@@ -86,7 +86,7 @@ impl Seal for Ground {
 }
 
 #[async_trait]
-impl Records for Ground {
+impl Records for TestPorts {
     async fn controller(&self) -> Result<Controller, StoreError> {
         Ok(controller())
     }
@@ -162,7 +162,7 @@ pub(crate) fn row(id: &str, state: State) -> Instance {
         write: WriteId(1),
         create_called_at: Some(now),
         seen_at: Some(now),
-        ..wished(id.into(), &spec(0, 1), now)
+        ..requested_row(id.into(), &spec(0, 1), now)
     }
 }
 
@@ -230,7 +230,7 @@ pub(crate) fn report(id: &str, state: State) -> Report {
     }
 }
 
-pub(crate) fn standing<const N: usize>(reports: [Report; N]) -> BTreeMap<InstanceId, Report> {
+pub(crate) fn reports<const N: usize>(reports: [Report; N]) -> BTreeMap<InstanceId, Report> {
     reports.into_iter().map(|report| (report.id.clone(), report)).collect()
 }
 
@@ -238,7 +238,7 @@ prop_compose! {
     fn any_report()(
         state in prop::sample::select(State::ALL.to_vec()),
         since in 0_u64..1000,
-        wish in prop::option::weighted(0.2, Just(WishRank::Retire)),
+        removal in prop::option::weighted(0.2, Just(Urgency::Retire)),
         revision in prop::sample::select(vec!["new", "old"]),
         host in prop::option::of(prop::sample::select(vec!["a", "b", "c"])),
         registered in any::<bool>(),
@@ -255,7 +255,7 @@ prop_compose! {
         Report {
             since: at(since),
             born: at(since),
-            wish,
+            removal,
             revision: revision.into(),
             // Nothing exists yet, so it is nowhere.
             host: host.filter(|_| state != State::PendingCreate).map(HostName::from),
@@ -275,7 +275,7 @@ prop_compose! {
     }
 }
 
-pub(crate) fn any_standing() -> impl Strategy<Value = BTreeMap<InstanceId, Report>> {
+pub(crate) fn any_reports() -> impl Strategy<Value = BTreeMap<InstanceId, Report>> {
     prop::collection::vec(any_report(), 0..60).prop_map(|reports| {
         reports
             .into_iter()

@@ -6,7 +6,7 @@ use crate::instance::{Consent, Permit, Retire};
 use crate::mail::Reply;
 use crate::model::{
     Home, HostName, InstanceId, MachineView, PoolSpec, Refusal, Registration, Revision, State,
-    Timestamp, WishRank,
+    Timestamp, Urgency,
 };
 
 /// A letter to a pool.
@@ -69,7 +69,7 @@ pub struct Report {
     /// When the wish for it became durable.
     pub born: Timestamp,
     /// The strongest wish it carries.
-    pub wish: Option<WishRank>,
+    pub removal: Option<Urgency>,
     /// Its shape.
     pub revision: Revision,
     /// Where its machine runs.

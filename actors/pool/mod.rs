@@ -1,6 +1,6 @@
 //! How many, and whom to let go.
 //!
-//! A pool keeps the picture its instances report (`standing`), decides from it how many to
+//! A pool keeps the picture its instances report (`reports`), decides from it how many to
 //! make and whom to ask to go (`plan`, a pure function), and paces that: permits, a budget
 //! a breaker and hosts to avoid (`pace`, `breaker`, `hosts`). The supervisor (`actor`) is the shell around
 //! them: it gives every row an owner, and every dead owner a successor.
@@ -26,7 +26,7 @@ mod name;
 mod pace;
 mod plan;
 mod reads;
-mod standing;
+mod reports;
 
 pub(crate) use actor::{PoolStart, start};
 pub use explain::explain_pool;

@@ -3,7 +3,7 @@
 use crate::model::InstanceId;
 
 /// What host names and label values allow everywhere.
-const LETTERS: [u8; 32] = *b"abcdefghijklmnopqrstuvwxyz234567";
+const ALPHABET: [u8; 32] = *b"abcdefghijklmnopqrstuvwxyz234567";
 /// 60 bits: a collision is refused by the store and costs one wish.
 const LENGTH: usize = 12;
 
@@ -14,7 +14,7 @@ pub(crate) fn fresh_name(prefix: &str, word: u64) -> InstanceId {
     name.push('-');
     for _ in 0..LENGTH {
         let [low, ..] = rest.to_le_bytes();
-        name.push(char::from(LETTERS[usize::from(low & 31)]));
+        name.push(char::from(ALPHABET[usize::from(low & 31)]));
         rest >>= 5;
     }
     InstanceId::new(name)

@@ -81,18 +81,18 @@ impl Pace {
     }
 
     /// Returns who waits, and how many permits are free.
-    pub(crate) fn queue(&self, policy: &Policy, standing: &BTreeMap<InstanceId, Report>) -> Queue {
+    pub(crate) fn queue(&self, policy: &Policy, reports: &BTreeMap<InstanceId, Report>) -> Queue {
         let mut starting = Starting::default();
         let mut deleting = 0_u32;
         let mut starts = Vec::new();
         let mut deletes = Vec::new();
-        for report in standing.values() {
+        for report in reports.values() {
             let granted = self.granted.get(&report.id).copied();
             match holds(report, granted) {
                 Some(Permit::Start) => starting.count(report.host.as_ref()),
                 Some(Permit::Delete) => deleting += 1,
                 None => match report.wants {
-                    Some(Permit::Start) if report.wish.is_none() => starts.push(report),
+                    Some(Permit::Start) if report.removal.is_none() => starts.push(report),
                     Some(Permit::Delete) => deletes.push(report),
                     Some(Permit::Start) | None => {}
                 },

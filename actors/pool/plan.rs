@@ -52,17 +52,17 @@ pub(crate) struct Plan {
 /// Decides what a pool should do now.
 pub(crate) fn plan(
     spec: &PoolSpec,
-    standing: &BTreeMap<InstanceId, Report>,
+    reports: &BTreeMap<InstanceId, Report>,
     demand: Demand,
     mood: Mood,
     now: Timestamp,
 ) -> Plan {
-    let tally = Tally::of(standing);
-    let unnamed = unnamed(standing, now);
+    let tally = Tally::of(reports);
+    let unnamed = unnamed(reports, now);
     let want = want(spec, tally, unserved(demand, &unnamed), mood);
-    let idle = idle(standing);
+    let idle = idle(reports);
     let mut retire = if mood.draining {
-        everyone_free(standing)
+        everyone_free(reports)
     } else {
         let mut leaving = spent(spec, &idle, now);
         leaving.extend(outdated(spec, &idle, tally.missing(spec, want), mood, now));
@@ -110,20 +110,20 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// Counts.
-    pub(crate) fn of(standing: &BTreeMap<InstanceId, Report>) -> Self {
+    pub(crate) fn of(reports: &BTreeMap<InstanceId, Report>) -> Self {
         let mut tally = Self::default();
-        for report in standing.values() {
+        for report in reports.values() {
             tally.occupying += u32::from(report.occupies);
             // A stuck one is an alarm of its own; it must not hold up a roll for ever.
             tally.unavailable += u32::from(is_unavailable(report) && !report.stuck);
-            tally.ready += u32::from(report.state == State::Idle && report.wish.is_none());
+            tally.ready += u32::from(report.state == State::Idle && report.removal.is_none());
             let leaving = report.state >= State::Retiring && report.occupies;
             tally.lost += u32::from(leaving && report.stuck);
             match report.state {
                 State::Busy => tally.busy += 1,
                 State::Reserved => tally.reserved += 1,
                 State::PendingCreate | State::Creating | State::Starting | State::Idle => {
-                    tally.free += u32::from(report.wish.is_none());
+                    tally.free += u32::from(report.removal.is_none());
                 }
                 State::Retiring
                 | State::Ended
@@ -158,7 +158,7 @@ impl Tally {
 fn is_unavailable(report: &Report) -> bool {
     match report.state {
         State::PendingCreate | State::Creating | State::Starting | State::Retiring => true,
-        State::Idle => report.wish.is_some(),
+        State::Idle => report.removal.is_some(),
         State::Reserved
         | State::Busy
         | State::Ended
@@ -169,8 +169,8 @@ fn is_unavailable(report: &Report) -> bool {
 }
 
 /// Returns until when each machine is taken for a waiting job, whose work has no name yet.
-fn unnamed(standing: &BTreeMap<InstanceId, Report>, now: Timestamp) -> Vec<Timestamp> {
-    let unnamed = standing.values().filter(|report| report.unnamed);
+fn unnamed(reports: &BTreeMap<InstanceId, Report>, now: Timestamp) -> Vec<Timestamp> {
+    let unnamed = reports.values().filter(|report| report.unnamed);
     unnamed.map(|report| after(report.since, NOTICE)).filter(|until| *until > now).collect()
 }
 
@@ -193,10 +193,10 @@ fn want(spec: &PoolSpec, tally: Tally, demand: Demand, mood: Mood) -> u32 {
 }
 
 /// Returns everyone free, those of whom the least exists first.
-fn everyone_free(standing: &BTreeMap<InstanceId, Report>) -> Vec<(InstanceId, Reason)> {
-    let mut free: Vec<&Report> = standing
+fn everyone_free(reports: &BTreeMap<InstanceId, Report>) -> Vec<(InstanceId, Reason)> {
+    let mut free: Vec<&Report> = reports
         .values()
-        .filter(|report| report.wish.is_none())
+        .filter(|report| report.removal.is_none())
         .filter(|report| match report.state {
             State::PendingCreate | State::Starting | State::Idle => true,
             // `creating` cannot tell yet whether a machine exists; it is asked once it can.
@@ -283,10 +283,10 @@ fn surplus_of(
 }
 
 /// Returns the idle that nobody wants gone, the longest idle first.
-fn idle(standing: &BTreeMap<InstanceId, Report>) -> Vec<&Report> {
-    let mut idle: Vec<&Report> = standing
+fn idle(reports: &BTreeMap<InstanceId, Report>) -> Vec<&Report> {
+    let mut idle: Vec<&Report> = reports
         .values()
-        .filter(|report| report.state == State::Idle && report.wish.is_none())
+        .filter(|report| report.state == State::Idle && report.removal.is_none())
         .collect();
     idle.sort_by_key(|report| report.since);
     idle

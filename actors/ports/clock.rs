@@ -20,10 +20,10 @@ pub trait Chance: Send + Sync {
 }
 
 /// A call to the outside that runs beside its actor.
-pub type Errand = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type Effect = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs calls to the outside where they do not hold up a mailbox.
 pub trait Spawner: Send + Sync {
     /// Starts the errand; the handle ends it.
-    fn spawn(&self, errand: Errand) -> AbortHandle;
+    fn spawn(&self, effect: Effect) -> AbortHandle;
 }

@@ -8,7 +8,7 @@ mod forge;
 mod provider;
 mod store;
 
-pub use clock::{Chance, Clock, Errand, Spawner};
+pub use clock::{Chance, Clock, Effect, Spawner};
 pub use forge::{
     Deregistered, Forge, ForgeError, Jit, MintError, MintOrder, Minted, Roster, RunnerRef, Seal,
 };

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::Jit;
 use crate::model::{
-    HostName, MachineName, MachineSpec, MachineView, Observation, PoolSpec, Remains, Sighting,
+    ExitReport, HostName, MachineName, MachineSpec, MachineView, Observation, PoolSpec, Sighting,
     Stamp,
 };
 
@@ -21,7 +21,7 @@ pub trait Inventory: Send + Sync {
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView>;
 
     /// Gathers what the machine left: exit facts and, if `want_tail`, the end of its log.
-    async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains;
+    async fn exit_report(&self, machine: &MachineRef, want_tail: bool) -> ExitReport;
 
     /// Tells `sink` of changes as they happen, for as long as the returned guard lives. A
     /// provider that cannot watch does nothing; listings find out later.

@@ -16,23 +16,23 @@ use super::sweep::{Found, FoundRunner, Memory, compare, compare_runners};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::instance::{Consent, Retire, ToInstance};
-use crate::mail::{Inlet, Office, Reply};
+use crate::mail::{ActorRef, Mailbox, Reply};
 use crate::model::{
-    Event, ForgeId, Instance, InstanceId, MachineName, Observation, Petition, ProviderId, Reason,
-    Refusal, State, Subject, Timestamp, What, WishRank, is_due,
+    Event, ForgeId, Instance, InstanceId, MachineName, Observation, ProviderId, Reason, Refusal,
+    RequestedBy, State, Subject, Timestamp, Urgency, What, is_due,
 };
 use crate::mutants::{self, Mutant};
-use crate::ports::{Errand, Inventory, Roster};
+use crate::ports::{Effect, Inventory, Roster};
 use crate::registry::Foreign;
 use crate::settings::{ReaperMode, ReaperSettings};
-use crate::supervise::{Leash, Letter, Obituary, inlet};
+use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
 /// How long `MissingClaimKills` lets the unclaimed live.
 const CLAIM_WITHIN: Duration = Duration::from_mins(5);
 
 /// Holds what the reaper begins with; nothing in it can change the world.
 pub(crate) struct ReaperStart {
-    pub(crate) fleet: Office<ToFleet>,
+    pub(crate) fleet: ActorRef<ToFleet>,
     pub(crate) base: Base,
     pub(crate) inventories: BTreeMap<ProviderId, Arc<dyn Inventory>>,
     pub(crate) rosters: BTreeMap<ForgeId, Arc<dyn Roster>>,
@@ -40,20 +40,20 @@ pub(crate) struct ReaperStart {
 }
 
 /// Starts the reaper; its end is told to the fleet.
-pub(crate) fn start(start: ReaperStart) -> Leash {
+pub(crate) fn start(start: ReaperStart) -> StopGuard {
     let fleet = start.fleet.clone();
     let reaper = Reaper {
         start,
         memories: BTreeMap::new(),
         foreign: BTreeMap::new(),
         rounds: BTreeMap::new(),
-        _obituary: Obituary::new(move |panicked| {
+        _exit_notifier: ExitNotifier::new(move |panicked| {
             let _ = fleet.tell(ToFleet::Died { part: Part::Reaper, panicked });
         }),
     };
-    let inlet: Inlet<ToReaper> = inlet(reaper.start());
-    Leash::new(move || {
-        let _ = inlet.tell(ToReaper::Halt);
+    let mailbox: Mailbox<ToReaper> = mailbox(reaper.start());
+    StopGuard::new(move || {
+        let _ = mailbox.tell(ToReaper::Halt);
     })
 }
 
@@ -79,7 +79,7 @@ struct Reaper {
     memories: BTreeMap<ProviderId, Memory>,
     foreign: BTreeMap<ProviderId, BTreeMap<MachineName, Foreign>>,
     rounds: BTreeMap<Source, Round>,
-    _obituary: Obituary,
+    _exit_notifier: ExitNotifier,
 }
 
 impl Actor for Reaper {
@@ -91,11 +91,11 @@ impl Actor for Reaper {
     }
 }
 
-impl Handler<Letter<ToReaper>> for Reaper {
+impl Handler<Envelope<ToReaper>> for Reaper {
     type Result = ();
 
-    fn handle(&mut self, Letter(letter): Letter<ToReaper>, ctx: &mut Self::Context) {
-        match letter {
+    fn handle(&mut self, Envelope(message): Envelope<ToReaper>, ctx: &mut Self::Context) {
+        match message {
             ToReaper::Machines { provider, begun, seen } => self.sweep(&provider, begun, &seen),
             ToReaper::Runners { forge, seen } => self.pass_on_runners(forge, &seen),
             ToReaper::Halt => ctx.stop(),
@@ -106,39 +106,39 @@ impl Handler<Letter<ToReaper>> for Reaper {
 // Looking.
 impl Reaper {
     fn look(&mut self, ctx: &mut Context<Self>) {
-        let inlet: Inlet<ToReaper> = inlet(ctx.address());
+        let mailbox: Mailbox<ToReaper> = mailbox(ctx.address());
         for (provider, inventory) in self.start.inventories.clone() {
-            let (base, inlet) = (self.start.base.clone(), inlet.clone());
+            let (base, mailbox) = (self.start.base.clone(), mailbox.clone());
             let source = Source::Provider(provider.clone());
-            let errand = async move {
+            let effect = async move {
                 let begun = base.clock.now();
                 if let Some(seen) = list_machines(&base, &provider, inventory).await {
-                    let _ = inlet.tell(ToReaper::Machines { provider, begun, seen });
+                    let _ = mailbox.tell(ToReaper::Machines { provider, begun, seen });
                 }
             };
-            self.begin(source, Box::pin(errand));
+            self.begin(source, Box::pin(effect));
         }
         for (forge, roster) in self.start.rosters.clone() {
-            let (base, inlet) = (self.start.base.clone(), inlet.clone());
+            let (base, mailbox) = (self.start.base.clone(), mailbox.clone());
             let source = Source::Forge(forge.clone());
-            let errand = async move {
+            let effect = async move {
                 for scope in scopes_in_use(&base, &forge) {
                     let begun = base.clock.now();
                     let Some(seen) = list_runners(&base, &forge, &scope, &roster, begun).await
                     else {
                         return;
                     };
-                    let _ = inlet.tell(ToReaper::Runners { forge: forge.clone(), seen });
+                    let _ = mailbox.tell(ToReaper::Runners { forge: forge.clone(), seen });
                 }
             };
-            self.begin(source, Box::pin(errand));
+            self.begin(source, Box::pin(effect));
         }
     }
 
-    fn begin(&mut self, source: Source, errand: Errand) {
-        let told = self.start.base.registry.told();
+    fn begin(&mut self, source: Source, effect: Effect) {
+        let told = self.start.base.registry.change_count();
         if self.rounds.get_mut(&source).is_none_or(|round| round.is_over(told)) {
-            self.rounds.insert(source, Round::begun(self.start.base.spawner.spawn(errand), told));
+            self.rounds.insert(source, Round::begun(self.start.base.spawner.spawn(effect), told));
         }
     }
 
@@ -185,8 +185,8 @@ impl Reaper {
             Found::Orphan(view) => {
                 if self.may_ask(&InstanceId::new(view.name.as_str()), Reason::Orphan) {
                     self.start.base.registry.count_ask(Reason::Orphan, "told");
-                    let letter = ToFleet::Orphan(provider.clone(), view.clone());
-                    let _ = self.start.fleet.tell(letter);
+                    let message = ToFleet::Orphan(provider.clone(), view.clone());
+                    let _ = self.start.fleet.tell(message);
                 }
             }
             Found::Unlisted(record) => {
@@ -223,21 +223,21 @@ impl Reaper {
         if mutants::is(Mutant::ReaperDeletesDirectly) {
             self.kill(record, evidence);
         } else {
-            self.reap(record, WishRank::Retire, reason, None, evidence);
+            self.reap(record, Urgency::Retire, reason, None, evidence);
         }
     }
 
     /// Speaks in somebody's name, which only the deliberate mistakes do.
     fn kill(&self, record: &Instance, evidence: String) {
-        self.reap(record, WishRank::Force, Reason::Operator, Some(made_up()), evidence);
+        self.reap(record, Urgency::Force, Reason::Operator, Some(made_up()), evidence);
     }
 
     fn reap(
         &self,
         record: &Instance,
-        rank: WishRank,
+        urgency: Urgency,
         reason: Reason,
-        by: Option<Petition>,
+        by: Option<RequestedBy>,
         evidence: String,
     ) {
         let registry = Arc::clone(&self.start.base.registry);
@@ -245,7 +245,7 @@ impl Reaper {
         let _ = self.start.fleet.tell(ToFleet::Reap {
             pool: record.pool.clone(),
             instance: record.id.clone(),
-            ask: Retire { rank, reason, evidence, by, reply },
+            ask: Retire { urgency, reason, evidence, by, reply },
         });
     }
 
@@ -308,9 +308,9 @@ impl Reaper {
         }
     }
 
-    fn tell_owner(&self, record: &Instance, letter: ToInstance) {
-        if let Some(owner) = self.start.base.registry.inlet(&record.id) {
-            let _ = owner.tell(letter);
+    fn tell_owner(&self, record: &Instance, message: ToInstance) {
+        if let Some(owner) = self.start.base.registry.mailbox(&record.id) {
+            let _ = owner.tell(message);
         }
     }
 
@@ -346,8 +346,8 @@ fn answered(answer: Result<Consent, Refusal>) -> &'static str {
     }
 }
 
-fn made_up() -> Petition {
-    Petition { who: "reaper".into(), why: "a finding taken for a warrant".into() }
+fn made_up() -> RequestedBy {
+    RequestedBy { who: "reaper".into(), why: "a finding taken for a warrant".into() }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::model::{
 use crate::ports::{Controller, Inventory, Roster, StoreError};
 
 /// How long a listing may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+const LISTING_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Holds a provider's listing, and what the records say, read after it.
 pub(crate) struct Machines {
@@ -68,7 +68,7 @@ pub(crate) async fn list_runners(
 }
 
 async fn in_time<T>(listing: impl Future<Output = Observation<T>>) -> Observation<T> {
-    tokio::time::timeout(PATIENCE, listing)
+    tokio::time::timeout(LISTING_TIMEOUT, listing)
         .await
         .unwrap_or_else(|_| Observation::Unusable("no answer in time".into()))
 }

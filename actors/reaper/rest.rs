@@ -13,13 +13,13 @@ use crate::model::{Instance, State};
 /// How many records are worth a tick of rest.
 const A_TICK: usize = 1_000;
 /// The longest rest, in ticks.
-const LONGEST: usize = 10;
+const MAX_REST_TICKS: usize = 10;
 
 /// Holds the last round of a source.
 pub(super) struct Round {
-    errand: AbortHandle,
+    effect: AbortHandle,
     /// How much had been told on the board when it began.
-    told: u64,
+    reported: u64,
     /// Whether all that came of it was calm; none while nothing came of it.
     calm: Option<bool>,
     records: usize,
@@ -28,8 +28,8 @@ pub(super) struct Round {
 }
 
 impl Round {
-    pub(super) fn begun(errand: AbortHandle, told: u64) -> Self {
-        Self { errand, told, calm: None, records: 0, rested: 0 }
+    pub(super) fn begun(effect: AbortHandle, reported: u64) -> Self {
+        Self { effect, reported, calm: None, records: 0, rested: 0 }
     }
 
     /// Takes what one listing of the round brought.
@@ -39,23 +39,23 @@ impl Round {
     }
 
     /// Lets a tick pass; returns whether the next round is to begin.
-    pub(super) fn is_over(&mut self, told: u64) -> bool {
-        if !self.errand.is_finished() {
+    pub(super) fn is_over(&mut self, reported: u64) -> bool {
+        if !self.effect.is_finished() {
             return false;
         }
         self.rested += 1;
-        let rests = self.calm == Some(true) && self.told == told;
-        !rests || self.rested >= (self.records / A_TICK).clamp(1, LONGEST)
+        let rests = self.calm == Some(true) && self.reported == reported;
+        !rests || self.rested >= (self.records / A_TICK).clamp(1, MAX_REST_TICKS)
     }
 }
 
 impl Drop for Round {
     fn drop(&mut self) {
-        self.errand.abort();
+        self.effect.abort();
     }
 }
 
 /// Returns whether nothing is expected of any instance: all are idle, and nobody wants one gone.
 pub(super) fn at_rest(records: &[Instance]) -> bool {
-    records.iter().all(|row| row.state == State::Idle && row.wish.is_none())
+    records.iter().all(|row| row.state == State::Idle && row.removal.is_none())
 }

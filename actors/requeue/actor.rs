@@ -13,11 +13,11 @@ use super::unserved::{Question, Why, find, question};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::jobs::{Finding, ToLedger};
-use crate::mail::{Inlet, Office};
+use crate::mail::{ActorRef, Mailbox};
 use crate::model::{ForgeId, InstanceId, Job, JobId, Sighting, State, Timestamp};
 use crate::ports::{Roster, StoreError};
 use crate::settings::RequeueSettings;
-use crate::supervise::{Leash, Letter, Obituary, inlet};
+use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
 /// How many questions may be under way at once.
 const IN_FLIGHT: usize = 8;
@@ -27,21 +27,21 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Holds what the requeue actor is connected to.
 pub(crate) struct RequeueStart {
-    pub(crate) office: Office<ToRequeue>,
-    pub(crate) fleet: Office<ToFleet>,
-    pub(crate) ledger: Office<ToLedger>,
+    pub(crate) actor_ref: ActorRef<ToRequeue>,
+    pub(crate) fleet: ActorRef<ToFleet>,
+    pub(crate) ledger: ActorRef<ToLedger>,
     pub(crate) base: Base,
     pub(crate) rosters: BTreeMap<ForgeId, Arc<dyn Roster>>,
     pub(crate) settings: RequeueSettings,
 }
 
 /// Starts the requeue actor in its office; its end is told to the fleet as `Died`.
-pub(crate) fn start(start: RequeueStart) -> Leash {
-    let office = start.office.clone();
-    let inlet = inlet(RequeueActor::new(start).start());
-    office.install(inlet.clone());
-    Leash::new(move || {
-        let _ = inlet.tell(ToRequeue::Halt);
+pub(crate) fn start(start: RequeueStart) -> StopGuard {
+    let actor_ref = start.actor_ref.clone();
+    let mailbox = mailbox(RequeueActor::new(start).start());
+    actor_ref.install(mailbox.clone());
+    StopGuard::new(move || {
+        let _ = mailbox.tell(ToRequeue::Halt);
     })
 }
 
@@ -54,14 +54,14 @@ struct RequeueActor {
     /// What is in line or under way.
     about: BTreeSet<JobId>,
     under_way: usize,
-    errands: Vec<AbortHandle>,
-    _obituary: Obituary,
+    effects: Vec<AbortHandle>,
+    _exit_notifier: ExitNotifier,
 }
 
 impl RequeueActor {
     fn new(links: RequeueStart) -> Self {
         let fleet = links.fleet.clone();
-        let obituary = Obituary::new(move |panicked| {
+        let exit_notifier = ExitNotifier::new(move |panicked| {
             let _ = fleet.tell(ToFleet::Died { part: Part::Requeue, panicked });
         });
         Self {
@@ -70,8 +70,8 @@ impl RequeueActor {
             line: VecDeque::new(),
             about: BTreeSet::new(),
             under_way: 0,
-            errands: Vec::new(),
-            _obituary: obituary,
+            effects: Vec::new(),
+            _exit_notifier: exit_notifier,
         }
     }
 
@@ -82,7 +82,7 @@ impl RequeueActor {
             return;
         }
         let (base, settings) = (self.links.base.clone(), self.links.settings.clone());
-        let home: Inlet<ToRequeue> = inlet(ctx.address());
+        let home: Mailbox<ToRequeue> = mailbox(ctx.address());
         let look = self.run(async move {
             match look(&base, &settings).await {
                 Ok(found) => {
@@ -97,7 +97,7 @@ impl RequeueActor {
     /// Asks about one job as soon as there is room.
     fn ask_about(&mut self, job: JobId, ctx: &mut Context<Self>) {
         let base = self.links.base.clone();
-        let home: Inlet<ToRequeue> = inlet(ctx.address());
+        let home: Mailbox<ToRequeue> = mailbox(ctx.address());
         self.run(async move {
             match base.records.job(&job).await {
                 Ok(row) => {
@@ -123,7 +123,7 @@ impl RequeueActor {
             && let Some(question) = self.line.pop_front()
         {
             self.under_way += 1;
-            let over = Over { home: inlet(ctx.address()), job: question.job.clone() };
+            let over = Over { home: mailbox(ctx.address()), job: question.job.clone() };
             let roster = self.links.rosters.get(&question.job.forge).cloned();
             let ledger = self.links.ledger.clone();
             let begun = self.links.base.clock.now();
@@ -135,11 +135,11 @@ impl RequeueActor {
         }
     }
 
-    fn run(&mut self, errand: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let errand = self.links.base.spawner.spawn(Box::pin(errand));
-        self.errands.retain(|errand| !errand.is_finished());
-        self.errands.push(errand.clone());
-        errand
+    fn run(&mut self, effect: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let effect = self.links.base.spawner.spawn(Box::pin(effect));
+        self.effects.retain(|effect| !effect.is_finished());
+        self.effects.push(effect.clone());
+        effect
     }
 }
 
@@ -151,11 +151,11 @@ impl Actor for RequeueActor {
     }
 }
 
-impl Handler<Letter<ToRequeue>> for RequeueActor {
+impl Handler<Envelope<ToRequeue>> for RequeueActor {
     type Result = ();
 
-    fn handle(&mut self, Letter(letter): Letter<ToRequeue>, ctx: &mut Self::Context) {
-        match letter {
+    fn handle(&mut self, Envelope(message): Envelope<ToRequeue>, ctx: &mut Self::Context) {
+        match message {
             ToRequeue::Ask(job) => self.ask_about(job, ctx),
             ToRequeue::Tick => self.look(ctx),
             ToRequeue::Found(found) => {
@@ -174,15 +174,15 @@ impl Handler<Letter<ToRequeue>> for RequeueActor {
 
 impl Drop for RequeueActor {
     fn drop(&mut self) {
-        for errand in &self.errands {
-            errand.abort();
+        for effect in &self.effects {
+            effect.abort();
         }
     }
 }
 
 /// Tells the actor that a question is over, also when the answer never comes.
 struct Over {
-    home: Inlet<ToRequeue>,
+    home: Mailbox<ToRequeue>,
     job: JobId,
 }
 

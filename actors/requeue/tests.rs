@@ -9,13 +9,13 @@ use super::*;
 use crate::jobs::tests::doubles::{Shelf, play, settle};
 use crate::jobs::tests::{Desk, QUEUED, RUNS, id, reading, settings};
 use crate::jobs::{Finding, ToLedger};
-use crate::mail::{Inlet, Office};
+use crate::mail::{ActorRef, Mailbox};
 use crate::model::{
     InstanceId, Job, JobFact, JobId, JobNotice, JobReading, Observation, Place, RunnerView, Scope,
     Sighting, State, Timestamp, after,
 };
 use crate::ports::{Roster, RunnerRef};
-use crate::supervise::Leash;
+use crate::supervise::StopGuard;
 
 const MINUTE: Duration = Duration::from_mins(1);
 const HOUR: Duration = Duration::from_hours(1);
@@ -172,27 +172,27 @@ impl Roster for Oracle {
 fn open(
     shelf: &Arc<Shelf>,
     oracle: &Arc<Oracle>,
-) -> (Office<ToRequeue>, Arc<Mutex<Vec<Finding>>>, Leash) {
+) -> (ActorRef<ToRequeue>, Arc<Mutex<Vec<Finding>>>, StopGuard) {
     let findings: Arc<Mutex<Vec<Finding>>> = Arc::default();
     let kept = Arc::clone(&findings);
-    let ledger = Office::default();
-    ledger.install(Inlet::new(move |letter| {
-        if let ToLedger::Finding(finding) = letter {
+    let ledger = ActorRef::default();
+    ledger.install(Mailbox::new(move |message| {
+        if let ToLedger::Finding(finding) = message {
             kept.lock().unwrap().push(finding);
         }
         Ok(())
     }));
-    let office = Office::default();
+    let actor_ref = ActorRef::default();
     let roster: Arc<dyn Roster> = Arc::clone(oracle) as _;
-    let leash = start(RequeueStart {
-        office: office.clone(),
-        fleet: Office::default(),
+    let stop_guard = start(RequeueStart {
+        actor_ref: actor_ref.clone(),
+        fleet: ActorRef::default(),
         ledger,
         base: shelf.base(),
         rosters: BTreeMap::from([("github".into(), roster)]),
         settings: settings(),
     });
-    (office, findings, leash)
+    (actor_ref, findings, stop_guard)
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn at_most_eight_questions_are_under_way_and_all_are_answered() {
             let job = Job { id: id(number), ..delivered() };
             shelf.inside().jobs.insert(job.id.clone(), job);
         }
-        let (_office, findings, _leash) = open(&shelf, &oracle);
+        let (_actor_ref, findings, _stop_guard) = open(&shelf, &oracle);
         tokio::time::sleep(settings().tick + Duration::from_secs(10)).await;
         assert_eq!(findings.lock().unwrap().len(), 50);
         assert_eq!(oracle.at_once.lock().unwrap().1, 8);
@@ -216,10 +216,10 @@ fn a_targeted_question_is_put_at_once_and_bound_to_the_attempt() {
         let (shelf, oracle) = (Arc::<Shelf>::default(), Arc::<Oracle>::default());
         let job = delivered();
         shelf.inside().jobs.insert(job.id.clone(), job.clone());
-        let (office, findings, _leash) = open(&shelf, &oracle);
+        let (actor_ref, findings, _stop_guard) = open(&shelf, &oracle);
         settle().await;
-        office.tell(ToRequeue::Ask(id(1))).unwrap();
-        office.tell(ToRequeue::Ask(id(2))).unwrap();
+        actor_ref.tell(ToRequeue::Ask(id(1))).unwrap();
+        actor_ref.tell(ToRequeue::Ask(id(2))).unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
         let findings = findings.lock().unwrap();
         assert_eq!(findings.len(), 1);
@@ -238,7 +238,7 @@ fn a_silent_forge_is_unknown_and_its_place_is_given_to_the_next() {
             let job = Job { id: id(number), ..delivered() };
             shelf.inside().jobs.insert(job.id.clone(), job);
         }
-        let (_office, findings, _leash) = open(&shelf, &oracle);
+        let (_actor_ref, findings, _stop_guard) = open(&shelf, &oracle);
         tokio::time::sleep(settings().tick + Duration::from_secs(61)).await;
         let findings = findings.lock().unwrap();
         assert_eq!(findings.len(), 9);
@@ -250,7 +250,7 @@ fn a_silent_forge_is_unknown_and_its_place_is_given_to_the_next() {
 fn nothing_is_asked_and_no_instance_read_while_nothing_is_open() {
     play(async {
         let (shelf, oracle) = (Arc::<Shelf>::default(), Arc::<Oracle>::default());
-        let (_office, _findings, _leash) = open(&shelf, &oracle);
+        let (_actor_ref, _findings, _stop_guard) = open(&shelf, &oracle);
         tokio::time::sleep(HOUR).await;
         assert_eq!(shelf.inside().looks, 0);
         assert!(oracle.asked.lock().unwrap().is_empty());

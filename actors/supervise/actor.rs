@@ -3,43 +3,43 @@
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Handler, Message};
 
-use crate::mail::{Gone, Inlet};
+use crate::mail::{Gone, Mailbox};
 
 /// Wraps our messages for actix, which thus stays out of them.
-pub(crate) struct Letter<M>(pub(crate) M);
+pub(crate) struct Envelope<M>(pub(crate) M);
 
-impl<M> Message for Letter<M> {
+impl<M> Message for Envelope<M> {
     type Result = ();
 }
 
 /// Returns a way to reach an actor.
-pub(crate) fn inlet<A, M>(addr: Addr<A>) -> Inlet<M>
+pub(crate) fn mailbox<A, M>(addr: Addr<A>) -> Mailbox<M>
 where
-    A: Actor + Handler<Letter<M>>,
-    A::Context: ToEnvelope<A, Letter<M>>,
+    A: Actor + Handler<Envelope<M>>,
+    A::Context: ToEnvelope<A, Envelope<M>>,
     M: Send + 'static,
 {
-    Inlet::new(move |letter| {
+    Mailbox::new(move |message| {
         if !addr.connected() {
             return Err(Gone);
         }
         #[expect(clippy::disallowed_methods, reason = "the one place: `tell` checks who is there")]
-        addr.do_send(Letter(letter));
+        addr.do_send(Envelope(message));
         Ok(())
     })
 }
 
 /// Tells the parent when its child is gone. A field of every child.
-pub(crate) struct Obituary(Option<Box<dyn FnOnce(bool) + Send>>);
+pub(crate) struct ExitNotifier(Option<Box<dyn FnOnce(bool) + Send>>);
 
-impl Obituary {
+impl ExitNotifier {
     /// Makes an obituary; `tell` learns whether the child panicked and must not panic itself.
     pub(crate) fn new(tell: impl FnOnce(bool) + Send + 'static) -> Self {
         Self(Some(Box::new(tell)))
     }
 }
 
-impl Drop for Obituary {
+impl Drop for ExitNotifier {
     fn drop(&mut self) {
         if let Some(tell) = self.0.take() {
             tell(std::thread::panicking());
@@ -48,9 +48,9 @@ impl Drop for Obituary {
 }
 
 /// Halts a child when its parent lets go.
-pub(crate) struct Leash(Option<Box<dyn FnOnce() + Send>>);
+pub(crate) struct StopGuard(Option<Box<dyn FnOnce() + Send>>);
 
-impl Leash {
+impl StopGuard {
     /// Makes a leash; `halt` must not panic.
     pub(crate) fn new(halt: impl FnOnce() + Send + 'static) -> Self {
         Self(Some(Box::new(halt)))
@@ -62,7 +62,7 @@ impl Leash {
     }
 }
 
-impl Drop for Leash {
+impl Drop for StopGuard {
     fn drop(&mut self) {
         if let Some(halt) = self.0.take() {
             halt();

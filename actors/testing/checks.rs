@@ -65,9 +65,9 @@ impl Checker {
     pub fn scan(&mut self, truth: &Outside, registry: Option<&Registry>) {
         let settled = registry.filter(|registry| is_settled(registry, &self.limits));
         let snapshot = Snapshot {
-            rows: truth.shelf.live_rows().map(|row| &**row).collect(),
+            rows: truth.records.live_rows().map(|row| &**row).collect(),
             registry: settled,
-            jobs: truth.shelf.open_jobs().map(|job| &**job).collect(),
+            jobs: truth.records.open_jobs().map(|job| &**job).collect(),
             tombstones: &self.tombstones,
             limits: &self.limits,
         };
@@ -93,13 +93,13 @@ impl Checker {
         for job in &left.jobs {
             self.demand(false, 13, job, || "was never served".into());
         }
-        for open in truth.shelf.open_jobs() {
-            let over = truth.hub.jobs.get(&open.id.number).is_none_or(SimJob::is_over);
+        for open in truth.records.open_jobs() {
+            let over = truth.forge.jobs.get(&open.id.number).is_none_or(SimJob::is_over);
             self.demand(!over, 13, &open.id, || {
                 format!("is over at the forge and still {:?} here", open.state())
             });
         }
-        let unhandled = truth.shelf.unhandled_count();
+        let unhandled = truth.records.unhandled_count();
         self.demand(unhandled == 0, 28, &"inbox", || format!("holds {unhandled} deliveries"));
         if let Some(registry) = registry {
             let shown = registry.len();
@@ -116,7 +116,7 @@ impl Checker {
     fn look_at(&mut self, observed: &Observed, truth: &Outside, registry: Option<&Registry>) {
         match &observed.what {
             Seen::Saved { before, after, epoch, .. } => {
-                self.demand(*epoch == truth.shelf.epoch(), 1, &after.id, || {
+                self.demand(*epoch == truth.records.epoch(), 1, &after.id, || {
                     format!("saved under epoch {epoch}")
                 });
                 self.broken.extend(check_rows(before.as_deref(), after));
@@ -177,7 +177,7 @@ impl Checker {
     ) {
         if let Some(registry) = registry {
             // The step may have gone on to the end of this life.
-            let over = truth.shelf.row(&after.id).is_none_or(|row| row.state == State::Deleted);
+            let over = truth.records.row(&after.id).is_none_or(|row| row.state == State::Deleted);
             let owned = registry.holds(&after.id) || over;
             self.demand(owned, 2, &after.id, || "was saved without an entry".into());
         }
@@ -185,7 +185,7 @@ impl Checker {
         if before.is_some_and(|row| row.end.is_none())
             && let Some(End::Gone { .. }) = &after.end
         {
-            let there = truth.yard.anywhere(&after.machine).is_some_and(Machine::exists);
+            let there = truth.machines.anywhere(&after.machine).is_some_and(Machine::exists);
             self.demand(!there, 18, &after.id, || "was called gone while it was there".into());
         }
         if newly(State::Ended)
@@ -194,8 +194,8 @@ impl Checker {
             self.written_off.insert(after.machine.clone(), after.id.clone());
         }
         if newly(State::Retiring)
-            && let Some(wish) = &after.wish
-            && matches!(wish.reason, Reason::Surplus | Reason::Revision | Reason::Lifetime)
+            && let Some(removal) = &after.removal
+            && matches!(removal.reason, Reason::Surplus | Reason::Revision | Reason::Lifetime)
         {
             self.retires.entry(after.pool.clone()).or_default().push(after.since);
         }
@@ -211,7 +211,7 @@ impl Checker {
         };
         // One whose record was lost is over as far as anyone knows, also if it was adopted since.
         let living = truth
-            .shelf
+            .records
             .row(&old.instance)
             .is_some_and(|row| row.state < State::Ended && row.created_at <= old.since);
         let young = !is_due(old.since, self.orphan_after, *at);
@@ -246,9 +246,9 @@ impl Checker {
 
     /// No more machines of a pool start at once than it has permits.
     fn paced(&mut self, instance: Option<&InstanceId>, truth: &Outside) {
-        let Some(row) = instance.and_then(|id| truth.shelf.row(id)) else { return };
+        let Some(row) = instance.and_then(|id| truth.records.row(id)) else { return };
         let starting = truth
-            .shelf
+            .records
             .live_rows()
             .filter(|other| other.pool == row.pool)
             .filter(|other| matches!(other.state, State::Creating | State::Starting))

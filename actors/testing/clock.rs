@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::outside::Shared;
 use crate::model::Timestamp;
-use crate::ports::{Chance, Clock, Errand, Jit, Seal, Spawner};
+use crate::ports::{Chance, Clock, Effect, Jit, Seal, Spawner};
 
 /// Milliseconds since the world began: the one virtual time.
 pub type Moment = u64;
@@ -73,8 +73,8 @@ impl Chance for SimChance {
 pub struct SimSpawner;
 
 impl Spawner for SimSpawner {
-    fn spawn(&self, errand: Errand) -> AbortHandle {
-        tokio::task::spawn_local(errand).abort_handle()
+    fn spawn(&self, effect: Effect) -> AbortHandle {
+        tokio::task::spawn_local(effect).abort_handle()
     }
 }
 

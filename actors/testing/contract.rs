@@ -41,7 +41,7 @@ pub trait StoreBench {
     fn open(&self) -> impl Future<Output = Arc<Self::Store>>;
 
     /// Begins a tenure and returns its epoch.
-    fn begin_tenure(&self, store: &Self::Store) -> impl Future<Output = Epoch>;
+    fn begin_lease(&self, store: &Self::Store) -> impl Future<Output = Epoch>;
 }
 
 /// Puts a store through the whole contract; panics at the first breach.
@@ -70,7 +70,7 @@ pub async fn store_contract(bench: &impl StoreBench) {
 /// A row, its events and its end come back as they were saved.
 pub async fn a_row_is_read_as_it_was_saved(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let row = instance("linux-1");
     let mut save = saved(&row, epoch);
     save.exit = Some(exit_record(&row));
@@ -88,7 +88,7 @@ pub async fn a_row_is_read_as_it_was_saved(bench: &impl StoreBench) {
 /// Only the version that is there can be replaced.
 pub async fn a_save_of_another_version_is_refused(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let row = instance("linux-1");
     InstanceRows::save(&*store, saved(&row, epoch)).await.expect("the first save");
     let insert_again = InstanceSave { row: next(&row), ..saved(&row, epoch) };
@@ -104,7 +104,7 @@ pub async fn a_save_of_another_version_is_refused(bench: &impl StoreBench) {
 /// A save whose answer was lost can be repeated.
 pub async fn a_repeated_save_counts_as_done(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let row = instance("linux-1");
     for _ in 0..3 {
         InstanceRows::save(&*store, saved(&row, epoch)).await.expect("the same save again");
@@ -122,10 +122,10 @@ pub async fn a_repeated_save_counts_as_done(bench: &impl StoreBench) {
 /// When a newer tenure has begun, every writer of the older one is refused.
 pub async fn an_old_tenure_cannot_write(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let old = bench.begin_tenure(&store).await;
+    let old = bench.begin_lease(&store).await;
     let row = instance("linux-1");
     InstanceRows::save(&*store, saved(&row, old)).await.expect("a save in time");
-    let new = bench.begin_tenure(&store).await;
+    let new = bench.begin_lease(&store).await;
     assert!(new > old);
     let late = InstanceRows::save(&*store, saved(&next(&row), old)).await;
     assert!(matches!(late, Err(SaveError::Fenced(epoch)) if epoch == old), "{late:?}");
@@ -140,7 +140,7 @@ pub async fn an_old_tenure_cannot_write(bench: &impl StoreBench) {
 /// Two live rows cannot own one machine; a deleted one owns nothing.
 pub async fn a_machine_has_one_live_owner(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let first = instance("linux-1");
     InstanceRows::save(&*store, saved(&first, epoch)).await.expect("the first owner");
     let mut second = instance("linux-2");
@@ -165,7 +165,7 @@ pub async fn a_machine_has_one_live_owner(bench: &impl StoreBench) {
 /// A deleted row stays readable and its name taken.
 pub async fn a_deleted_row_is_kept_and_no_longer_live(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let row = instance("linux-1");
     InstanceRows::save(&*store, saved(&row, epoch)).await.expect("the first save");
     let mut gone = next(&row);
@@ -182,7 +182,7 @@ pub async fn a_deleted_row_is_kept_and_no_longer_live(bench: &impl StoreBench) {
 /// Timelines come in order; the same place is replaced, not doubled.
 pub async fn events_are_in_order_and_replaced_by_place(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let row = instance("linux-1");
     let subject = Subject::Instance(row.id.clone());
     let mut save = saved(&row, epoch);
@@ -201,7 +201,7 @@ pub async fn events_are_in_order_and_replaced_by_place(bench: &impl StoreBench) 
 /// A refused save writes neither row, nor events, nor the record of an end.
 pub async fn a_refused_save_leaves_nothing(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let row = instance("linux-1");
     let subject = Subject::Instance(row.id.clone());
     let mut save = saved(&row, epoch);
@@ -217,7 +217,7 @@ pub async fn a_refused_save_leaves_nothing(bench: &impl StoreBench) {
 /// A delivery is new once, waits until it is handled, and is known for ever.
 pub async fn deliveries_are_known_and_handled_once(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let ids: Vec<DeliveryId> = ["b", "a", "c"].map(DeliveryId::from).to_vec();
     for (number, id) in (1..).zip(&ids) {
         let accepted = store.accept(id.clone(), notice(number)).await.expect("a delivery");
@@ -240,7 +240,7 @@ pub async fn deliveries_are_known_and_handled_once(bench: &impl StoreBench) {
 /// A ledger save carries rows, tombstones, deliveries and events together, and repeats.
 pub async fn a_ledger_save_is_all_or_nothing_and_repeatable(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let (open, over) = (job(1), samples::completed(job(2)));
     let subject = Subject::Job(open.id.clone());
     let save = JobSave {
@@ -268,27 +268,27 @@ pub async fn a_ledger_save_is_all_or_nothing_and_repeatable(bench: &impl StoreBe
 /// Tombstones keep the first moment and go only when they may.
 pub async fn tombstones_stay_until_forgotten(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
-    let bury = |number, at, write, forget| JobSave {
+    let epoch = bench.begin_lease(&store).await;
+    let after_crash = |number, at, write, forget| JobSave {
         tombstones: vec![(job_id(number), stamp(at))],
         forget_before: forget,
         epoch,
         write: WriteId(write),
         ..JobSave::default()
     };
-    JobRows::save(&*store, bury(1, 10, 1, None)).await.expect("a save");
-    JobRows::save(&*store, bury(1, 99, 2, None)).await.expect("a save");
+    JobRows::save(&*store, after_crash(1, 10, 1, None)).await.expect("a save");
+    JobRows::save(&*store, after_crash(1, 99, 2, None)).await.expect("a save");
     assert_eq!(store.tombstones().await.expect("a read"), [(job_id(1), stamp(10))]);
-    JobRows::save(&*store, bury(2, 50, 3, Some(stamp(20)))).await.expect("a save");
+    JobRows::save(&*store, after_crash(2, 50, 3, Some(stamp(20)))).await.expect("a save");
     assert_eq!(store.tombstones().await.expect("a read"), [(job_id(2), stamp(50))]);
 }
 
 /// Every tenure there ever was is remembered; the controller stays the same.
 pub async fn holders_are_remembered_for_ever(bench: &impl StoreBench) {
     let store = bench.open().await;
-    bench.begin_tenure(&store).await;
+    bench.begin_lease(&store).await;
     let first = store.controller().await.expect("a read");
-    bench.begin_tenure(&store).await;
+    bench.begin_lease(&store).await;
     let second = store.controller().await.expect("a read");
     assert_eq!(first.id, second.id);
     assert_ne!(first.holder, second.holder);
@@ -298,8 +298,8 @@ pub async fn holders_are_remembered_for_ever(bench: &impl StoreBench) {
 /// An adopted holder counts as ours, once, and the current one stays the current one.
 pub async fn a_strangers_tenure_can_be_adopted(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let old = bench.begin_tenure(&store).await;
-    let epoch = bench.begin_tenure(&store).await;
+    let old = bench.begin_lease(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let before = store.controller().await.expect("a read");
     for _ in 0..2 {
         store.adopt_holder("stranger".into(), epoch).await.expect("an adoption");
@@ -315,7 +315,7 @@ pub async fn a_strangers_tenure_can_be_adopted(bench: &impl StoreBench) {
 /// A pool's row is replaced by the next.
 pub async fn pool_rows_are_replaced(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     for drained in [false, true] {
         PoolRows::save(&*store, pool_row(drained), Vec::new(), epoch).await.expect("a save");
     }
@@ -347,8 +347,8 @@ mod tests {
             Arc::new(SimStore::new(Shared::new(Outside::new(1, Faults::none()))))
         }
 
-        async fn begin_tenure(&self, store: &SimStore) -> Epoch {
-            store.begin_tenure().0
+        async fn begin_lease(&self, store: &SimStore) -> Epoch {
+            store.begin_lease().0
         }
     }
 

@@ -15,12 +15,12 @@ pub fn live_one_life(spec: &PoolSpec) -> u64 {
 }
 
 /// A pool in the middle of its day, ready to be planned for.
-pub struct Standing {
+pub struct PlanBench {
     spec: PoolSpec,
     reports: BTreeMap<InstanceId, Report>,
 }
 
-impl Standing {
+impl PlanBench {
     /// Makes a pool with so many instances, half of them busy.
     pub fn of(spec: PoolSpec, count: u32) -> Self {
         let reports = (0..count).map(|number| report(&spec, number));
@@ -44,7 +44,7 @@ fn report(spec: &PoolSpec, number: u32) -> Report {
         state: if number.is_multiple_of(2) { State::Busy } else { State::Idle },
         since: Timestamp::UNIX_EPOCH,
         born: Timestamp::UNIX_EPOCH,
-        wish: None,
+        removal: None,
         revision: spec.revision.clone(),
         host: None,
         registered: true,

@@ -149,9 +149,9 @@ pub struct ProviderFaults {
     /// The machine's witness does not answer.
     pub witness_silent: Rate,
     /// The remains take longer than anybody waits.
-    pub remains_slow: Rate,
+    pub exit_report_slow: Rate,
     /// The remains cannot be had.
-    pub remains_fail: Rate,
+    pub exit_report_fail: Rate,
     /// A change is not told to the watcher.
     pub watch_lost: Rate,
     /// A change is told late.
@@ -345,8 +345,8 @@ impl ProviderFaults {
             read_fails: up_to(dice, 2000),
             read_false_absent: up_to(dice, 1000),
             witness_silent: up_to(dice, 3000),
-            remains_slow: up_to(dice, 1000),
-            remains_fail: up_to(dice, 1500),
+            exit_report_slow: up_to(dice, 1000),
+            exit_report_fail: up_to(dice, 1500),
             watch_lost: up_to(dice, 5000),
             watch_late: up_to(dice, 2000),
             dispatch_lost: up_to(dice, 2000),

@@ -62,14 +62,14 @@ pub(super) enum Happening {
     TellMissing { provider: usize, machine: crate::model::MachineName },
 
     /// An operator does something.
-    Operator(Deed),
+    Operator(OperatorAction),
     /// The daemon starts again.
     Restart,
 }
 
 /// Something an operator does.
 #[derive(Clone, Debug)]
-pub(super) enum Deed {
+pub(super) enum OperatorAction {
     /// Asks for an instance to go when it is free.
     Delete(InstanceId),
     /// Forces an instance.

@@ -36,12 +36,12 @@ pub use dice::{Dice, Rate};
 pub use faults::{
     Faults, ForgeFaults, MachineFaults, PeopleFaults, ProviderFaults, StoreFaults, Weather,
 };
-pub use forge::{Hub, JobStage, SimForge, SimJob, SimRunner};
+pub use forge::{ForgeState, JobStage, SimForge, SimJob, SimRunner};
 pub use observed::{DeleteCalled, Observed, Refused, Seen};
 pub use outside::{Outside, Shared};
-pub use provider::{Kind, Machine, SimProvider, Stage, Yard};
+pub use provider::{Kind, Machine, Machines, SimProvider, Stage};
 pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point, Resists, Script};
-pub use store::{Shelf, SimStore};
+pub use store::{MemoryRecords, SimStore};
 pub use trace::Trace;
 pub use watched::{Watched, start_fleet};
 pub use world::{Daemon, Leftovers, Plan, SimPorts, Watcher, Workload, World, pool};

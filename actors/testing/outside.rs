@@ -15,12 +15,12 @@ use std::time::Duration;
 use super::clock::{Moment, SimClock, date};
 use super::dice::{Dice, Rate};
 use super::faults::Faults;
-use super::forge::Hub;
+use super::forge::ForgeState;
 use super::happening::Happening;
 use super::observed::{Observed, Seen};
-use super::provider::Yard;
+use super::provider::Machines;
 use super::script::Script;
-use super::store::Shelf;
+use super::store::MemoryRecords;
 use super::trace::Trace;
 use super::world::Workload;
 use crate::model::{ForgeId, InstanceId, PoolId, PoolSpec, Timestamp};
@@ -41,11 +41,11 @@ pub struct Outside {
     /// The log.
     pub trace: Trace,
     /// The durable records.
-    pub shelf: Shelf,
+    pub records: MemoryRecords,
     /// The forge.
-    pub hub: Hub,
+    pub forge: ForgeState,
     /// The providers.
-    pub yard: Yard,
+    pub machines: Machines,
     /// How many hosts each provider has.
     pub hosts: u64,
     /// What a scenario has planned.
@@ -79,9 +79,9 @@ impl Outside {
             faults,
             injected: BTreeMap::new(),
             trace: Trace::default(),
-            shelf: Shelf::new(seed),
-            hub: Hub::new(ForgeId::new("github")),
-            yard: Yard::default(),
+            records: MemoryRecords::new(seed),
+            forge: ForgeState::new(ForgeId::new("github")),
+            machines: Machines::default(),
             hosts: 4,
             script: Script::default(),
             pools: Vec::new(),
@@ -194,7 +194,7 @@ impl Outside {
     }
 
     /// Forgets the crash: the daemon is gone.
-    pub(super) fn bury(&mut self) {
+    pub(super) fn forget_crash(&mut self) {
         self.crashed = None;
     }
 

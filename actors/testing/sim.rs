@@ -73,7 +73,7 @@ pub fn run(from: u64, seeds: u64, threads: usize) -> Tally {
                         if seed >= end {
                             return tally;
                         }
-                        tally.add(seed, &run_seed(seed, Told::Nothing));
+                        tally.add(seed, &run_seed(seed, Detail::Nothing));
                     }
                 })
             })
@@ -90,7 +90,7 @@ pub fn run(from: u64, seeds: u64, threads: usize) -> Tally {
 
 /// Runs one world and returns its whole story.
 pub fn replay(seed: u64) -> (Tally, Vec<String>) {
-    let mut outcome = run_seed(seed, Told::Everything);
+    let mut outcome = run_seed(seed, Detail::Everything);
     let story = std::mem::take(&mut outcome.story);
     let mut tally = Tally::default();
     tally.add(seed, &outcome);
@@ -99,7 +99,7 @@ pub fn replay(seed: u64) -> (Tally, Vec<String>) {
 
 /// Tells how much of a story is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Detail {
     /// Nothing but the hash.
     Nothing,
     /// Every step.
@@ -107,22 +107,22 @@ pub enum Told {
 }
 
 /// Runs the world of a seed.
-pub fn run_seed(seed: u64, told: Told) -> Outcome {
-    run_plan(Plan::random(seed, JOBS), told)
+pub fn run_seed(seed: u64, detail: Detail) -> Outcome {
+    run_plan(Plan::random(seed, JOBS), detail)
 }
 
 /// Runs a world: storm, calm, and then nothing may be left.
-pub fn run_plan(plan: Plan, told: Told) -> Outcome {
+pub fn run_plan(plan: Plan, detail: Detail) -> Outcome {
     in_virtual_time(async move {
         let mut world = Watched::new(plan);
-        if told == Told::Everything {
+        if detail == Detail::Everything {
             world = world.telling_stories();
         }
         world.storm(AFTERMATH).await;
         let broken = world.finish().await;
         let outside = world.outside();
         Outcome {
-            lifetimes: outside.shelf.lifetimes(),
+            lifetimes: outside.records.lifetimes(),
             faults: outside.injected.values().sum(),
             broken,
             lived: outside.now(),
@@ -142,7 +142,7 @@ impl Tally {
         if let Some(first) = outcome.broken.first() {
             let what = first.to_string();
             let story =
-                if self.failures.len() < STORIES { last_words(seed, first) } else { vec![] };
+                if self.failures.len() < STORIES { last_events(seed, first) } else { vec![] };
             self.failures.push(Failure { seed, what, story });
         }
     }
@@ -164,8 +164,8 @@ fn years(lived: u64) -> f64 {
 
 /// Returns the last steps that concern whoever broke the promise: the world is run again, and
 /// tells the same story because it has the same seed.
-fn last_words(seed: u64, broken: &Violation) -> Vec<String> {
-    let story = run_seed(seed, Told::Everything).story;
+fn last_events(seed: u64, broken: &Violation) -> Vec<String> {
+    let story = run_seed(seed, Detail::Everything).story;
     let mut lines: Vec<String> =
         story.into_iter().filter(|line| line.contains(&broken.about)).collect();
     lines.split_off(lines.len().saturating_sub(40))

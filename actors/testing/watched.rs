@@ -11,13 +11,13 @@ use super::{Observed, Outside, Plan, SimJob, SimPorts, Watcher, World, millis};
 use crate::fleet::{self, ToFleet};
 use crate::invariants::Violation;
 use crate::jobs;
-use crate::mail::{Inlet, Office};
+use crate::mail::{ActorRef, Mailbox};
 use crate::model::{Event, Instance, InstanceId, State, Subject};
 use crate::registry::Registry;
 
 /// How long a calm world may take until every job is over, and then until nothing is left.
 /// A job that a dead run left queued is given up after a day; a registration after another.
-const PATIENCE: Duration = Duration::from_hours(60);
+const MAX_LOOKS: Duration = Duration::from_hours(60);
 
 /// A world with the real fleet in it and the checkers beside it.
 pub struct Watched {
@@ -32,7 +32,7 @@ impl Watched {
     }
 
     /// Makes a world and starts a daemon in it that is not quite the usual one.
-    pub fn with(plan: Plan, daemon: impl Fn(SimPorts) -> Inlet<ToFleet> + 'static) -> Self {
+    pub fn with(plan: Plan, daemon: impl Fn(SimPorts) -> Mailbox<ToFleet> + 'static) -> Self {
         let checker =
             Rc::new(RefCell::new(Checker::new(&plan.pools, plan.settings.requeue.orphan_after)));
         let world = World::new(plan, daemon).watched_by(Eyes(Rc::clone(&checker)));
@@ -60,17 +60,17 @@ impl Watched {
 
     /// Returns the stored row of an instance.
     pub fn row(&self, id: &InstanceId) -> Option<Instance> {
-        self.outside().shelf.row(id).map(|row| Instance::clone(row))
+        self.outside().records.row(id).map(|row| Instance::clone(row))
     }
 
     /// Returns all live rows, in the order of their names.
     pub fn rows(&self) -> Vec<Instance> {
-        self.outside().shelf.live_rows().map(|row| Instance::clone(row)).collect()
+        self.outside().records.live_rows().map(|row| Instance::clone(row)).collect()
     }
 
     /// Returns the timeline of an instance.
     pub fn timeline(&self, id: &InstanceId) -> Vec<Event> {
-        self.outside().shelf.timeline(&Subject::Instance(id.clone())).cloned().collect()
+        self.outside().records.timeline(&Subject::Instance(id.clone())).cloned().collect()
     }
 
     /// Lets time pass until something holds; returns whether it came within `patience`.
@@ -95,7 +95,7 @@ impl Watched {
     pub async fn finish(&mut self) -> Vec<Violation> {
         self.outside().faults.calm();
         self.learn_of_ends().await;
-        let left = self.world.settle(PATIENCE).await;
+        let left = self.world.settle(MAX_LOOKS).await;
         let registry = self.world.registry().cloned();
         let outside = self.world.outside();
         let mut checker = self.checker.borrow_mut();
@@ -106,7 +106,7 @@ impl Watched {
 
     /// Waits until the records know of every job that ended unheard; asking takes its time.
     async fn learn_of_ends(&mut self) {
-        let until = self.now() + millis(PATIENCE);
+        let until = self.now() + millis(MAX_LOOKS);
         while self.now() < until && ended_unheard(&self.outside()) {
             self.run_for(Duration::from_mins(10)).await;
         }
@@ -128,27 +128,27 @@ impl DerefMut for Watched {
 }
 
 fn ended_unheard(outside: &Outside) -> bool {
-    let over = |number: u64| outside.hub.jobs.get(&number).is_none_or(SimJob::is_over);
-    outside.shelf.open_jobs().any(|job| over(job.id.number))
+    let over = |number: u64| outside.forge.jobs.get(&number).is_none_or(SimJob::is_over);
+    outside.records.open_jobs().any(|job| over(job.id.number))
 }
 
 /// Starts the real fleet on a world's ports.
-pub fn start_fleet(ports: SimPorts) -> Inlet<ToFleet> {
-    let office = Office::default();
+pub fn start_fleet(ports: SimPorts) -> Mailbox<ToFleet> {
+    let actor_ref = ActorRef::default();
     let fleet = fleet::Ports {
         base: ports.base,
-        instances: ports.kit,
-        jobs: jobs::Kit::new(ports.jobs),
-        pools: fleet::Kit::new(ports.pools),
+        instances: ports.capabilities,
+        jobs: jobs::Capabilities::new(ports.jobs),
+        pools: fleet::Capabilities::new(ports.pools),
         inventories: ports.inventories,
         rosters: ports.rosters,
         settings: ports.settings,
     };
-    let keeping = fleet::keep(fleet, ports.specs, office.clone());
+    let keeping = fleet::keep(fleet, ports.specs, actor_ref.clone());
     tokio::task::spawn_local(async move {
         keeping.await;
     });
-    Inlet::new(move |letter| office.tell(letter))
+    Mailbox::new(move |message| actor_ref.tell(message))
 }
 
 /// Lets the checker see what the world shows.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::remote::{AskError, Client, Format, Message, Remote, count, text};
 
 /// How long is waited before a lost line is taken up again.
-const PAUSE: Duration = Duration::from_secs(2);
+const RECONNECT_DELAY: Duration = Duration::from_secs(2);
 /// How long the daemon may keep silent after its past has been told.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -57,7 +57,7 @@ impl Events {
                 return Ok(ExitCode::SUCCESS);
             }
             eprintln!("the line to {} broke; taking it up again", client.server());
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }
 

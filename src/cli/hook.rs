@@ -11,17 +11,17 @@ use serde::Serialize;
 
 use crate::config::{self, Config, ForgeSettings, Outside};
 use crate::daemon::open_forge;
-use crate::github::{Delivery, GitHub, Hook as Which, HookView, HookWish, Installed, faults};
+use crate::github::{Delivery, GitHub, Hook as Which, HookSpec, HookView, Installed, faults};
 
 /// Looks after the webhooks at the forges.
 #[derive(Debug, Args)]
 pub(super) struct Hook {
     #[command(subcommand)]
-    deed: Deed,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum Deed {
+enum Action {
     /// Makes the webhook of each scope, or mends the one that sends to us already.
     Install(At),
     /// Shows the webhook of each scope, how its last deliveries went, and what is wrong.
@@ -95,11 +95,11 @@ impl Hook {
                 return ExitCode::FAILURE;
             }
         };
-        super::finish("hook", |out| runtime.block_on(self.deed.run(out)).map(ExitCode::from))
+        super::finish("hook", |out| runtime.block_on(self.action.run(out)).map(ExitCode::from))
     }
 }
 
-impl Deed {
+impl Action {
     async fn run(&self, out: &mut dyn Write) -> io::Result<Outcome> {
         let (Self::Install(at) | Self::Status { at, .. }) = self;
         let config = match config::load(&at.config, &Outside::real()) {
@@ -190,8 +190,8 @@ async fn install(out: &mut dyn Write, targets: &[Target<'_>]) -> io::Result<Outc
             )?;
             continue;
         }
-        let wish = HookWish { url: &target.url, secret: secret.text() };
-        match github.install_hook(scope, &wish).await {
+        let removal = HookSpec { url: &target.url, secret: secret.text() };
+        match github.install_hook(scope, &removal).await {
             Ok(Installed::Made(id)) => {
                 writeln!(out, "{forge} {scope}: hook {id} made, sends to {}", target.url)?;
             }

@@ -58,7 +58,7 @@ impl Garm {
                 return ExitCode::FAILURE;
             }
         };
-        for note in &written.notes {
+        for note in &written.remarks {
             eprintln!("note: {note}");
         }
         match &self.to {

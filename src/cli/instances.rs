@@ -57,23 +57,23 @@ fn people(answer: &Value, look: &Look) -> String {
             text(job),
             text(&row["host"]),
             text(&row["runner"]["name"]),
-            notes(row),
+            remarks(row),
         ]);
     }
     sheet.or("No instance matches.")
 }
 
 /// Returns what is special about an instance.
-pub(super) fn notes(row: &Value) -> String {
-    let mut notes = Vec::new();
+pub(super) fn remarks(row: &Value) -> String {
+    let mut remarks = Vec::new();
     if row["stuck"] == true {
-        notes.push("stuck".to_owned());
+        remarks.push("stuck".to_owned());
     }
     if row["owned"] == false {
-        notes.push("without owner".into());
+        remarks.push("without owner".into());
     }
     if row["wish"].is_object() {
-        notes.push(format!("asked to {}", text(&row["wish"]["rank"])));
+        remarks.push(format!("asked to {}", text(&row["wish"]["rank"])));
     }
-    notes.join(", ")
+    remarks.join(", ")
 }

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::config::{Config, External, ForgeSettings, Kubernetes, ProviderSettings};
 use crate::daemon::{open_forge, open_kubernetes, probe_external, try_provider};
-use crate::github::{Finding, Grade, LiveWish};
-use crate::providers::external::Told;
+use crate::github::{Finding, Grade, LiveCheck};
+use crate::providers::external::Support;
 use crate::providers::kubernetes::{
     Granted, Need, RIGHTS, Rehearsed, default_poller_image, is_needed,
 };
@@ -85,8 +85,8 @@ async fn try_forge(config: &Config, name: &str, forge: &ForgeSettings) -> Vec<Ro
     let mut rows = Vec::new();
     for (scope, groups) in wanted {
         let groups: Vec<&str> = groups.into_iter().collect();
-        let wish = LiveWish { scope, groups: &groups, url: url.as_deref() };
-        let findings = github.try_scope(&wish).await;
+        let removal = LiveCheck { scope, groups: &groups, url: url.as_deref() };
+        let findings = github.try_scope(&removal).await;
         let row = |finding| Row { of: of.clone(), scope: Some(scope.to_string()), finding };
         rows.extend(findings.into_iter().map(row));
     }
@@ -181,12 +181,12 @@ async fn ask_external(config: &Config, name: &str, external: &External) -> Vec<R
     };
     let wanted = &external.interface;
     let interface = match probe.interface {
-        Told::Yes => row("interface", Grade::Ok, format!("speaks {wanted}")),
-        Told::Untold => row("interface", Grade::Ok, format!("{wanted}, as every provider")),
-        Told::Doubtful(why) => {
+        Support::Yes => row("interface", Grade::Ok, format!("speaks {wanted}")),
+        Support::Unstated => row("interface", Grade::Ok, format!("{wanted}, as every provider")),
+        Support::Doubtful(why) => {
             row("interface", Grade::Doubt, format!("may not speak {wanted}: {why}"))
         }
-        Told::No(known) => {
+        Support::No(known) => {
             let known = known.join(", ");
             row("interface", Grade::Wrong, format!("speaks {known}; write one as `interface`"))
         }

@@ -3,9 +3,9 @@
 //! Commands that ask a running daemon (`status`, `explain`, `pool drain`, `top`, …) do so through
 //! `remote`; the others work on files, stores and the simulation.
 
+mod actions;
 mod check;
 mod deaths;
-mod deeds;
 mod demo;
 mod demo_runner;
 mod events;
@@ -68,11 +68,11 @@ enum Command {
     /// Shows all that happened to an instance, and how it ended.
     Timeline(timeline::Timeline),
     /// Drains a pool, or resumes it.
-    Pool(deeds::Pool),
+    Pool(actions::Pool),
     /// Asks an instance to go, or strikes it off.
-    Instance(deeds::Instance),
+    Instance(actions::Instance),
     /// Takes machines over that carry our stamp and another daemon's name.
-    Adopt(deeds::Adopt),
+    Adopt(actions::Adopt),
     /// Shows the fleet live in the terminal.
     Top(top::Top),
     /// Looks after the webhooks at the forges: install, status.

@@ -34,7 +34,7 @@ pub(super) fn table(pools: &[Value], look: &Look) -> String {
     for pool in pools {
         sheet.row([
             text(&pool["name"]),
-            standing(pool),
+            pool_status(pool),
             states_of(&pool["states"]),
             text(&pool["want"]),
             text(&pool["max"]),
@@ -49,7 +49,7 @@ pub(super) fn table(pools: &[Value], look: &Look) -> String {
 }
 
 /// Returns the one word that matters most about a pool.
-pub(super) fn standing(pool: &Value) -> String {
+pub(super) fn pool_status(pool: &Value) -> String {
     let word = if pool["breaker_since"].is_string() {
         "breaker open"
     } else if pool["draining"] == true {

@@ -58,12 +58,12 @@ impl Run {
         let hangup = signal(SignalKind::hangup()).map_err(StartError::Signals)?;
         let service = service();
         let watching = watch::Watch::new(&self.config, Outside::real(), &loaded);
-        let (tell, news) = mpsc::channel(1);
+        let (tell, config_changes) = mpsc::channel(1);
         let telling = service.clone();
         tokio::spawn(watch::run(watching, hangup, move || telling.reloading(), tell));
         let daemon = Daemon::open(loaded, service).await?;
         tracing::info!("listening on {}", daemon.url());
-        daemon.run(news, stop).await
+        daemon.run(config_changes, stop).await
     }
 }
 

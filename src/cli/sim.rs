@@ -7,7 +7,7 @@ use clap::Args;
 use ostler_actors::testing::sim::{self, Tally};
 
 /// How many failing seeds are told with their story; the others get a line.
-const TOLD: usize = 5;
+const MAX_STORIES: usize = 5;
 
 /// Runs the deterministic simulation.
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ impl Sim {
         };
         for (at, failure) in tally.failures.iter().enumerate() {
             writeln!(out, "seed {}: {}", failure.seed, failure.what)?;
-            if at < TOLD {
+            if at < MAX_STORIES {
                 for line in &failure.story {
                     writeln!(out, "    {line}")?;
                 }
@@ -93,10 +93,10 @@ mod tests {
         choose(None);
         let words = String::from_utf8(out).unwrap();
         assert!(broken > 0);
-        let told =
+        let detail =
             words.split_once("\nseed 1: I14 is broken by `").expect("the seed, after its story");
-        assert!(told.0.lines().count() > 1_000, "the story comes first");
-        assert!(told.1.contains("\n    replay: ostler sim --replay 1\n"));
+        assert!(detail.0.lines().count() > 1_000, "the story comes first");
+        assert!(detail.1.contains("\n    replay: ostler sim --replay 1\n"));
         let last = words.lines().last().unwrap();
         assert!(last.starts_with("sim: seeds=1 ") && !last.contains("violations=0"), "{last}");
     }

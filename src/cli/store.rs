@@ -13,11 +13,11 @@ use crate::store::{OpenError, backup};
 #[derive(Debug, Args)]
 pub(super) struct Store {
     #[command(subcommand)]
-    deed: Deed,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum Deed {
+enum Action {
     /// Writes a backup into a new file, while the daemon runs.
     Backup {
         #[command(flatten)]
@@ -60,7 +60,7 @@ impl Store {
     pub(super) fn run(&self) -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let done = match runtime {
-            Ok(runtime) => runtime.block_on(self.deed.run()),
+            Ok(runtime) => runtime.block_on(self.action.run()),
             Err(error) => {
                 eprintln!("ostler store: cannot start: {error}");
                 return ExitCode::FAILURE;
@@ -82,7 +82,7 @@ impl Store {
     }
 }
 
-impl Deed {
+impl Action {
     /// Does it and returns what there is to say.
     async fn run(&self) -> Result<String, OpenError> {
         match self {

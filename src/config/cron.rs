@@ -105,11 +105,11 @@ mod tests {
 
     #[test]
     fn office_hours_hold_in_the_office_hours() {
-        let office = Cron::parse("* 8-17 * * mon-fri").unwrap();
-        assert!(office.holds(date(2026, 11, 17).at(8, 0, 0, 0)));
-        assert!(office.holds(date(2026, 11, 17).at(17, 59, 59, 0)));
-        assert!(!office.holds(date(2026, 11, 17).at(18, 0, 0, 0)));
-        assert!(!office.holds(date(2026, 11, 15).at(9, 0, 0, 0)), "a Sunday");
+        let actor_ref = Cron::parse("* 8-17 * * mon-fri").unwrap();
+        assert!(actor_ref.holds(date(2026, 11, 17).at(8, 0, 0, 0)));
+        assert!(actor_ref.holds(date(2026, 11, 17).at(17, 59, 59, 0)));
+        assert!(!actor_ref.holds(date(2026, 11, 17).at(18, 0, 0, 0)));
+        assert!(!actor_ref.holds(date(2026, 11, 15).at(9, 0, 0, 0)), "a Sunday");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use http::Uri;
 
-/// An instance is called `<prefix>-<12 letters>`, its later runners `<instance>-<n>`; the whole must
+/// An instance is called `<prefix>-<12 messages>`, its later runners `<instance>-<n>`; the whole must
 /// fit a DNS label, which has 63 letters.
 pub(crate) const LONGEST_PREFIX: usize = 63 - 13 - 4;
 

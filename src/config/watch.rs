@@ -25,7 +25,7 @@ use super::{Config, Problems, sources};
 pub const PERIOD: Duration = Duration::from_secs(2);
 
 /// Says what each reload brought.
-pub type News = Result<Arc<Config>, Problems>;
+pub type ConfigChange = Result<Arc<Config>, Problems>;
 
 /// Remembers what was loaded, and decides at each look whether there is news.
 pub struct Watch {
@@ -67,7 +67,7 @@ impl Watch {
     }
 
     /// Looks once; returns news if there is any.
-    pub fn look(&mut self, how: Look) -> Option<News> {
+    pub fn look(&mut self, how: Look) -> Option<ConfigChange> {
         let contents = self.contents();
         let settled = contents == self.seen;
         let changed = contents != self.loaded;
@@ -129,7 +129,7 @@ pub async fn run(
     mut watch: Watch,
     mut hangup: Signal,
     asked: impl Fn(),
-    news: mpsc::Sender<News>,
+    news: mpsc::Sender<ConfigChange>,
 ) -> std::io::Result<()> {
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -15,7 +15,7 @@ use tracing::warn;
 
 use super::StartError;
 use super::external::{self, Means};
-use super::ground::{SystemChance, SystemClock};
+use super::system_ports::{SystemChance, SystemClock};
 use crate::config::{self, Config, ForgeSettings, ProviderSettings};
 use crate::github::{Auth, Credential, GitHub, Settings};
 use crate::providers::identity::Reviewer;

@@ -13,7 +13,8 @@ use super::StartError;
 use super::adapters::Lent;
 use crate::config::{self, Config, inherited_from};
 use crate::providers::external::{
-    Book, External, ExternalSettings, Interface, Probe, Recorded, Release, Told, web_url,
+    External, ExternalSettings, Interface, MachineRecords, Probe, Recorded, Release, Support,
+    web_url,
 };
 use crate::store::{AesSeal, History};
 use crate::tokens::Tokens;
@@ -44,8 +45,8 @@ pub(super) fn open(
     means: &Means,
 ) -> Result<External, StartError> {
     let (records, history) = (Arc::clone(&means.records), Arc::clone(&means.history));
-    let book = Recorded::new(records, history, ProviderId::new(name));
-    External::open(settings(name, external, config), Arc::new(book), means.tokens.clone())
+    let records = Recorded::new(records, history, ProviderId::new(name));
+    External::open(settings(name, external, config), Arc::new(records), means.tokens.clone())
         .map_err(|source| StartError::External { name: name.to_owned(), source })
 }
 
@@ -66,11 +67,11 @@ fn tell(name: &str, probe: &Probe) {
         Err(why) => info!("provider `{name}` does not tell its version: {why}"),
     }
     match &probe.interface {
-        Told::Yes | Told::Untold => {}
-        Told::Doubtful(why) => {
+        Support::Yes | Support::Unstated => {}
+        Support::Doubtful(why) => {
             warn!("provider `{name}` may not speak the configured `interface`: {why}");
         }
-        Told::No(known) => {
+        Support::No(known) => {
             let known = known.join(", ");
             warn!("provider `{name}` speaks {known}, and not the configured `interface`");
         }
@@ -123,7 +124,7 @@ fn settings(name: &str, external: &config::External, config: &Config) -> Externa
 struct Nothing;
 
 #[async_trait]
-impl Book for Nothing {
+impl MachineRecords for Nothing {
     async fn controller(&self) -> Result<ControllerId, String> {
         Ok(ControllerId::new(uuid::Uuid::nil().to_string()))
     }

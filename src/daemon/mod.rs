@@ -17,18 +17,18 @@
 //! outlasts what is away for a while, standing by.
 
 mod adapters;
-mod chores;
-mod counted;
-mod edits;
+mod apply_config;
+mod background_tasks;
 mod external;
-mod ground;
+mod leadership;
+mod metered_provider;
 mod pods;
 mod reload;
 mod service;
 mod standby;
 mod status;
 mod system;
-mod tenure;
+mod system_ports;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_actors::fleet::{FleetEnd, ToFleet};
-use ostler_actors::mail::Office;
+use ostler_actors::mail::ActorRef;
 use ostler_actors::model::{ForgeId, ProviderId, Scope};
 use ostler_actors::ports::{Chance, Clock, Provider, Records as _};
 use ostler_actors::registry::Registry;
@@ -49,18 +49,18 @@ pub use service::Service;
 pub use status::{Shown, Stage, Status};
 pub use system::{on_system, stop_on_signal};
 
-use crate::config::watch::News;
+use crate::config::watch::ConfigChange;
 use crate::config::{Config, Loaded, Synchronous, trace_collector};
-use crate::http::{self, Doors, Following, Parts};
+use crate::http::{self, AppState, Following, Parts};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::telemetry::chronicle::Listener;
 use crate::telemetry::metrics::{Metrics, Recorder};
 use crate::telemetry::{notify, traces};
 use crate::{github, providers, store};
 use adapters::{Forges, Lent};
-use edits::{Deferred, chain};
-use ground::{SystemChance, SystemClock};
-use tenure::{Over, Tenure};
+use apply_config::{Deferred, chain};
+use leadership::{Leadership, Over};
+use system_ports::{SystemChance, SystemClock};
 
 /// How long the servers may take to finish what they answer.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
@@ -89,7 +89,7 @@ pub enum StartError {
     },
     /// The servers.
     #[error(transparent)]
-    Doors(#[from] http::NoServer),
+    AppState(#[from] http::NoServer),
     /// A forge.
     #[error("forge `{name}` cannot be used")]
     Forge {
@@ -179,11 +179,11 @@ pub struct Daemon {
     seal: Arc<AesSeal>,
     clock: Arc<dyn Clock>,
     chance: Arc<dyn Chance>,
-    office: Office<ToFleet>,
+    actor_ref: ActorRef<ToFleet>,
     registry: Arc<Registry>,
     status: Arc<Status>,
     service: Service,
-    doors: Doors,
+    app_state: AppState,
     server: http::Server,
     following: Following,
     metrics: Arc<Metrics>,
@@ -211,7 +211,7 @@ impl Daemon {
             Some(key) => AesSeal::from_config(&key)?,
             None => AesSeal::from_state_dir(state_dir)?,
         };
-        let (office, registry) = (Office::default(), Arc::<Registry>::default());
+        let (actor_ref, registry) = (ActorRef::default(), Arc::<Registry>::default());
         let status = Arc::<Status>::default();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::begin());
         let chance: Arc<dyn Chance> = Arc::new(SystemChance);
@@ -219,9 +219,9 @@ impl Daemon {
         let live = store.live_instances(None).await.map_err(StartError::Records)?;
         let left = reload::scopes_left(&live);
         let controller = store.controller().await.map_err(StartError::Records)?;
-        let doors = Doors::new(Parts {
+        let app_state = AppState::new(Parts {
             store: &store,
-            fleet: office.clone(),
+            fleet: actor_ref.clone(),
             registry: Arc::clone(&registry),
             status: Arc::clone(&status),
             clock: Arc::clone(&clock),
@@ -229,16 +229,16 @@ impl Daemon {
             controller: controller.id.clone(),
             metrics: Arc::clone(&metrics),
         })
-        .hearing(external::tokens(&seal));
-        doors.open(&config, &forges.0, &left);
-        let server = http::serve(&config.http, &doors)?;
+        .with_tokens(external::tokens(&seal));
+        app_state.open(&config, &forges.0, &left);
+        let server = http::serve(&config.http, &app_state)?;
         let recorder = Recorder::new(
             Arc::clone(&metrics),
             Arc::clone(&registry),
             Arc::new(store.clone()),
             Arc::clone(&status),
         );
-        let (ear, telling) = notify::notifier(doors.sights());
+        let (ear, telling) = notify::notifier(app_state.sights());
         let mut listeners: Vec<Box<dyn Listener>> = vec![Box::new(recorder), Box::new(ear)];
         let tracing = trace_collector().map(|collector| {
             let records = Arc::new(store.clone());
@@ -250,7 +250,7 @@ impl Daemon {
             let sending = futures_util::future::OptionFuture::from(sending);
             futures_util::future::join(telling, sending).await;
         };
-        let following = doors.follow(listeners, telling);
+        let following = app_state.follow(listeners, telling);
         Ok(Self {
             metrics,
             following,
@@ -264,11 +264,11 @@ impl Daemon {
             seal: Arc::new(seal),
             clock,
             chance,
-            office,
+            actor_ref,
             registry,
             status,
             service,
-            doors,
+            app_state,
             server,
         })
     }
@@ -302,8 +302,8 @@ impl Daemon {
     }
 
     /// Returns the way to the fleet, for those who run in this process.
-    pub fn office(&self) -> &Office<ToFleet> {
-        &self.office
+    pub fn actor_ref(&self) -> &ActorRef<ToFleet> {
+        &self.actor_ref
     }
 
     /// Returns the records, for those who run in this process.
@@ -314,27 +314,27 @@ impl Daemon {
     /// Runs until it is asked to stop or is hopeless.
     pub async fn run(
         mut self,
-        mut news: mpsc::Receiver<News>,
+        mut config_changes: mpsc::Receiver<ConfigChange>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<Ended, StartError> {
         let informing = actix_rt::spawn(service::inform(
             self.service.clone(),
             self.status.follow(),
-            self.office.clone(),
+            self.actor_ref.clone(),
             Arc::new(self.store.clone()),
         ));
         let mut ended = Ok(Ended::Asked);
         loop {
             self.status.enter(Stage::Standby);
-            let tenure = match self.stand_by(&mut news, &mut stop).await {
-                Ok(Some(lease)) => Tenure::new(lease, tokio::runtime::Handle::current()),
+            let leadership = match self.stand_by(&mut config_changes, &mut stop).await {
+                Ok(Some(lease)) => Leadership::new(lease, tokio::runtime::Handle::current()),
                 Ok(None) => break,
                 Err(error) => {
                     ended = Err(error);
                     break;
                 }
             };
-            match tenure.run(&mut self, &mut news, &mut stop).await {
+            match leadership.run(&mut self, &mut config_changes, &mut stop).await {
                 Ok(Over::Lost) => error!("the lease is lost; standing by"),
                 Ok(Over::Asked) => break,
                 Ok(Over::Hopeless) => {
@@ -359,8 +359,8 @@ impl Daemon {
         self.status.enter(Stage::Stopping);
         // It ends by itself, once it has told that we stop.
         drop(informing.await);
-        self.doors.shut();
-        self.doors.end_readings();
+        self.app_state.shut();
+        self.app_state.end_readings();
         self.server.stop(LAST_ANSWERS).await;
         drop(self.following);
         self.store.close().await;

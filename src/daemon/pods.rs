@@ -12,9 +12,9 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::instance::Retire;
-use ostler_actors::mail::{Office, Reply};
+use ostler_actors::mail::{ActorRef, Reply};
 use ostler_actors::model::{
-    Binding, HostName, Instance, InstanceId, ProviderId, Reason, State, Subject, WishRank,
+    Binding, HostName, Instance, InstanceId, ProviderId, Reason, State, Subject, Urgency,
 };
 use ostler_actors::ports::{MachineRef, Records};
 use ostler_actors::registry::Registry;
@@ -28,11 +28,11 @@ use crate::providers::kubernetes::{Kubernetes, Leaving, Protection, protection};
 
 /// How often instances on such nodes are asked to leave, and how many at a time.
 const NODES: Duration = Duration::from_secs(15);
-const AT_ONCE: usize = 5;
+const MAX_RETIRED_AT_ONCE: usize = 5;
 /// How many marks are written at the same time, how often each is tried, and the pause between.
 const WRITERS: usize = 8;
 const TRIES: u32 = 4;
-const PAUSE: Duration = Duration::from_secs(1);
+const LABEL_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Looks after the marks of pods and the nodes they are on; ends when it is dropped.
 pub(super) struct Pods(Vec<JoinHandle<()>>);
@@ -46,7 +46,7 @@ impl Pods {
         }
         for (id, cluster) in clusters {
             let records: Arc<dyn Records> = Arc::new(daemon.store.clone());
-            let fleet = daemon.office.clone();
+            let fleet = daemon.actor_ref.clone();
             tasks.push(tokio::spawn(watch_nodes(id.clone(), cluster.clone(), records, fleet)));
         }
         Self(tasks)
@@ -90,7 +90,7 @@ impl Marks {
 struct Marker {
     clusters: BTreeMap<ProviderId, Kubernetes>,
     registry: Arc<Registry>,
-    told: BTreeMap<InstanceId, Marks>,
+    reported: BTreeMap<InstanceId, Marks>,
     writers: Arc<Semaphore>,
     /// Writes under way; each pod has one at a time, so that the last word stands.
     writing: JoinSet<InstanceId>,
@@ -100,8 +100,8 @@ struct Marker {
 impl Marker {
     fn new(clusters: BTreeMap<ProviderId, Kubernetes>, registry: Arc<Registry>) -> Self {
         let writers = Arc::new(Semaphore::new(WRITERS));
-        let (told, writing, written) = (BTreeMap::new(), JoinSet::new(), BTreeSet::new());
-        Self { clusters, registry, told, writers, writing, written }
+        let (reported, writing, written) = (BTreeMap::new(), JoinSet::new(), BTreeSet::new());
+        Self { clusters, registry, reported, writers, writing, written }
     }
 
     async fn run(mut self) {
@@ -133,13 +133,13 @@ impl Marker {
             self.show(&row);
         }
         let registry = Arc::clone(&self.registry);
-        self.told.retain(|id, _| registry.holds(id));
+        self.reported.retain(|id, _| registry.holds(id));
     }
 
     fn look_at(&mut self, id: &InstanceId) {
         match self.registry.instance(id) {
             Some(row) => self.show(&row),
-            None => drop(self.told.remove(id)),
+            None => drop(self.reported.remove(id)),
         }
     }
 
@@ -152,7 +152,7 @@ impl Marker {
             return;
         }
         let marks = Marks::of(row);
-        let before = self.told.insert(row.id.clone(), marks.clone());
+        let before = self.reported.insert(row.id.clone(), marks.clone());
         let before = before.unwrap_or_else(|| Marks::fresh(row));
         if before == marks {
             return;
@@ -188,7 +188,7 @@ async fn write(cluster: &Kubernetes, machine: &MachineRef, before: &Marks, marks
             }
             Err(why) => {
                 debug!(machine.name = %machine.name, "pod `{}` is marked later: {why}", machine.name);
-                tokio::time::sleep(PAUSE * (1 << attempt)).await;
+                tokio::time::sleep(LABEL_RETRY_DELAY * (1 << attempt)).await;
             }
         }
     }
@@ -199,7 +199,7 @@ async fn watch_nodes(
     provider: ProviderId,
     cluster: Kubernetes,
     records: Arc<dyn Records>,
-    fleet: Office<ToFleet>,
+    fleet: ActorRef<ToFleet>,
 ) {
     let mut nodes = loop {
         match cluster.leaving_nodes().await {
@@ -247,8 +247,8 @@ async fn watch_nodes(
 fn ask_to_leave(row: &Instance, why: &str) -> ToFleet {
     let host = row.host.as_ref().map_or("unknown", HostName::as_str);
     let evidence = format!("its node `{host}` is to be left: {why}");
-    let (rank, reason, reply) = (WishRank::Retire, Reason::HostDrain, Reply::nobody());
-    let ask = Retire { rank, reason, evidence, by: None, reply };
+    let (urgency, reason, reply) = (Urgency::Retire, Reason::HostDrain, Reply::nobody());
+    let ask = Retire { urgency, reason, evidence, by: None, reply };
     ToFleet::Reap { pool: row.pool.clone(), instance: row.id.clone(), ask }
 }
 
@@ -260,10 +260,10 @@ fn leaving<'a>(
 ) -> Vec<(&'a Instance, &'a str)> {
     let free = |row: &&Instance| {
         let waits = matches!(row.state, State::Starting | State::Idle);
-        waits && row.wish.is_none() && row.provider == *provider
+        waits && row.removal.is_none() && row.provider == *provider
     };
     let there = |row: &'a Instance| Some((row, nodes.get(row.host.as_ref()?)?.as_str()));
-    rows.iter().filter(free).filter_map(there).take(AT_ONCE).collect()
+    rows.iter().filter(free).filter_map(there).take(MAX_RETIRED_AT_ONCE).collect()
 }
 
 #[cfg(test)]

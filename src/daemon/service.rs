@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_actors::fleet::ToFleet;
-use ostler_actors::mail::Office;
+use ostler_actors::mail::ActorRef;
 use ostler_actors::ports::Records;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
@@ -79,11 +79,11 @@ impl Service {
 pub(super) async fn inform(
     service: Service,
     mut status: watch::Receiver<Shown>,
-    fleet: Office<ToFleet>,
+    fleet: ActorRef<ToFleet>,
     records: Arc<dyn Records>,
 ) {
-    let feeding = service.watchdog().map(|patience| {
-        actix_rt::spawn(feed(service.clone(), patience / 4, status.clone(), fleet, records))
+    let feeding = service.watchdog().map(|timeout| {
+        actix_rt::spawn(feed(service.clone(), timeout / 4, status.clone(), fleet, records))
     });
     let mut ready = false;
     loop {
@@ -111,7 +111,7 @@ async fn feed(
     service: Service,
     period: Duration,
     status: watch::Receiver<Shown>,
-    fleet: Office<ToFleet>,
+    fleet: ActorRef<ToFleet>,
     records: Arc<dyn Records>,
 ) {
     let mut ticks = tokio::time::interval(period);
@@ -129,21 +129,21 @@ async fn feed(
 /// Returns whether the fleet answers, or has a reason not to that a restart would not remove.
 async fn is_well(
     stage: Stage,
-    patience: Duration,
-    fleet: &Office<ToFleet>,
+    timeout: Duration,
+    fleet: &ActorRef<ToFleet>,
     records: &dyn Records,
 ) -> bool {
     match stage {
         // There is no fleet; that this runs shows that its thread does.
         Stage::Starting | Stage::Standby | Stage::Stopping => true,
         Stage::Leading => {
-            fleet.ask(ToFleet::Ping, patience).await.is_ok() || !answers(records, patience).await
+            fleet.ask(ToFleet::Ping, timeout).await.is_ok() || !answers(records, timeout).await
         }
     }
 }
 
-async fn answers(records: &dyn Records, patience: Duration) -> bool {
-    matches!(tokio::time::timeout(patience, records.controller()).await, Ok(Ok(_)))
+async fn answers(records: &dyn Records, timeout: Duration) -> bool {
+    matches!(tokio::time::timeout(timeout, records.controller()).await, Ok(Ok(_)))
 }
 
 /// Says in one line how the daemon is.
@@ -165,7 +165,7 @@ fn sentence(shown: &Shown) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ostler_actors::mail::Inlet;
+    use ostler_actors::mail::Mailbox;
 
     use super::*;
     use crate::store::{Options, SqlStore};
@@ -186,22 +186,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}", folder.path().join("a.db").display());
         let store = SqlStore::open(&url, Options::default()).await.unwrap();
-        let fleet = Office::default();
+        let fleet = ActorRef::default();
         let well = async |stage| is_well(stage, Duration::from_millis(200), &fleet, &store).await;
         assert!(well(Stage::Standby).await, "a standby has no fleet");
         assert!(!well(Stage::Leading).await, "nobody holds the office");
 
-        let letters = std::sync::Mutex::new(Vec::new());
-        fleet.install(Inlet::new(move |letter| {
-            letters.lock().unwrap().push(letter);
+        let messages = std::sync::Mutex::new(Vec::new());
+        fleet.install(Mailbox::new(move |message| {
+            messages.lock().unwrap().push(message);
             Ok(())
         }));
         assert!(!well(Stage::Leading).await, "letters are taken and never read");
         store.clone().close().await;
         assert!(well(Stage::Leading).await, "the store is to blame");
 
-        fleet.install(Inlet::new(|letter| {
-            if let ToFleet::Ping(reply) = letter {
+        fleet.install(Mailbox::new(|message| {
+            if let ToFleet::Ping(reply) = message {
                 reply.send(());
             }
             Ok(())

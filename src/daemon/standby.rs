@@ -7,14 +7,14 @@ use tokio::sync::{mpsc, watch};
 use tracing::warn;
 
 use super::{Daemon, StartError, stopped};
-use crate::config::watch::News;
+use crate::config::watch::ConfigChange;
 use crate::store::{Lease, SqlStore};
 
 impl Daemon {
     /// Waits until the lease is ours; nothing if the daemon shall stop first.
     pub(super) async fn stand_by(
         &mut self,
-        news: &mut mpsc::Receiver<News>,
+        config_changes: &mut mpsc::Receiver<ConfigChange>,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<Option<Lease>, StartError> {
         // An edit of `[store]` takes a restart, so the length stays what it is.
@@ -24,7 +24,7 @@ impl Daemon {
             tokio::select! {
                 taken = &mut taking => return taken.map(Some).map_err(StartError::Lease),
                 () = stopped(stop) => return Ok(None),
-                Some(news) = news.recv() => self.take_news_standing_by(news).await,
+                Some(config_changes) = config_changes.recv() => self.apply_while_standing_by(config_changes).await,
             }
         }
     }

@@ -26,7 +26,7 @@ const GREED: usize = 1 << 30;
 /// Says what a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Deed {
+pub enum Step {
     /// Ends well.
     Succeed,
     /// Ends badly, as tests do.
@@ -51,7 +51,7 @@ pub enum Deed {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Script {
     /// What it does.
-    pub deed: Deed,
+    pub step: Step,
     /// After how long.
     pub millis: u64,
 }
@@ -91,21 +91,21 @@ fn work(github: &str, jit: &str, body: &str) -> io::Result<()> {
         post(github, "/_sim/runners/renew", jit, "")?;
         sleep(RENEWAL.min(until.saturating_duration_since(Instant::now())));
     }
-    match job.script.deed {
-        Deed::Succeed => finish(github, jit, "success"),
-        Deed::Fail => finish(github, jit, "failure"),
-        Deed::Kill => signal_self(Signal::KILL),
-        Deed::Terminate => signal_self(Signal::TERM),
-        Deed::Abort => {
+    match job.script.step {
+        Step::Succeed => finish(github, jit, "success"),
+        Step::Fail => finish(github, jit, "failure"),
+        Step::Kill => signal_self(Signal::KILL),
+        Step::Terminate => signal_self(Signal::TERM),
+        Step::Abort => {
             eprintln!("No space left on device");
             std::process::abort()
         }
-        Deed::Crash => signal_self(Signal::SEGV),
-        Deed::Devour => devour(),
-        Deed::Hang => loop {
+        Step::Crash => signal_self(Signal::SEGV),
+        Step::Devour => devour(),
+        Step::Hang => loop {
             sleep(Duration::from_mins(1));
         },
-        Deed::Vanish => {
+        Step::Vanish => {
             if let Some(keeper) = getppid() {
                 signal(keeper, Signal::KILL)?;
             }

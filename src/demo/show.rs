@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_actors::fleet::ToFleet;
-use ostler_actors::mail::{Office, Reply};
-use ostler_actors::model::{InstanceId, Petition, PoolId, WishRank};
+use ostler_actors::mail::{ActorRef, Reply};
+use ostler_actors::model::{InstanceId, PoolId, RequestedBy, Urgency};
 use ostler_actors::ports::Records as _;
 use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
@@ -23,11 +23,11 @@ use crate::daemon::{Daemon, Ended, Service, StartError, stop_on_signal};
 use crate::store::SqlStore;
 
 /// How often the demo looks.
-const GLANCE: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How long the jobs, and then the machines, may take.
-const PATIENCE: Duration = Duration::from_mins(10);
+const FINISH_TIMEOUT: Duration = Duration::from_mins(10);
 /// How many jobs GitHub gives out before older ones, at least.
-const OUT_OF_TURN: u32 = 3;
+const REORDERED_JOBS: u32 = 3;
 /// How far apart jobs come when there is no end of them.
 const PACE: Duration = Duration::from_millis(1500);
 
@@ -97,7 +97,7 @@ struct Demo {
     stage: Stage,
     hook: u64,
     address: std::net::SocketAddr,
-    office: Office<ToFleet>,
+    actor_ref: ActorRef<ToFleet>,
     registry: Arc<Registry>,
     store: SqlStore,
     stop: watch::Sender<bool>,
@@ -109,13 +109,13 @@ struct Demo {
 impl Demo {
     fn begin(stage: Stage, daemon: Daemon) -> Self {
         let hook = stage.connect(daemon.address());
-        let (address, office) = (daemon.address(), daemon.office().clone());
+        let (address, actor_ref) = (daemon.address(), daemon.actor_ref().clone());
         let (registry, store) = (daemon.registry().clone(), daemon.store().clone());
         let (stop, stopped) = watch::channel(false);
         let (_, no_news) = mpsc::channel(1);
         let running = actix_rt::spawn(daemon.run(no_news, stopped));
         let (progress, began) = (Progress::default(), Instant::now());
-        Self { stage, hook, address, office, registry, store, stop, running, progress, began }
+        Self { stage, hook, address, actor_ref, registry, store, stop, running, progress, began }
     }
 
     /// Lets jobs come and waits for the end; returns whether somebody asked for it.
@@ -129,7 +129,7 @@ impl Demo {
         if count > jobs::RARE {
             self.stage.github.lie(|lies| lies.lost_webhooks = 1);
         }
-        self.stage.github.lie(|lies| lies.out_of_turn = OUT_OF_TURN);
+        self.stage.github.lie(|lies| lies.reordered = REORDERED_JOBS);
         (1..=count).for_each(|number| self.queue(number));
         match ending {
             Ending::AfterJobs => {
@@ -144,7 +144,7 @@ impl Demo {
     }
 
     fn queue(&self, number: u32) {
-        self.stage.github.queue(&jobs::place(), jobs::wish(number));
+        self.stage.github.queue(&jobs::place(), jobs::plan(number));
     }
 
     /// Lets jobs come until somebody asks to stop.
@@ -167,7 +167,7 @@ impl Demo {
         asked: &mut watch::Receiver<bool>,
         mut holds: impl AsyncFnMut(&Self) -> bool,
     ) -> Watched {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + FINISH_TIMEOUT;
         loop {
             self.progress.show(&self.stage.github.jobs(), &self.registry);
             if holds(self).await {
@@ -179,7 +179,7 @@ impl Demo {
             if Instant::now() > until {
                 return Watched::TooLong;
             }
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -211,13 +211,15 @@ impl Demo {
     fn drain(&self, pool: &PoolId) {
         let (pool, who) = (pool.clone(), "demo".to_owned());
         let reply = Reply::nobody();
-        let _: Result<(), _> = self.office.tell(ToFleet::Drain { pool, drained: true, who, reply });
+        let _: Result<(), _> =
+            self.actor_ref.tell(ToFleet::Drain { pool, drained: true, who, reply });
     }
 
     fn force(&self, instance: &InstanceId) {
-        let by = Petition { who: "demo".into(), why: "the demo ends".into() };
-        let (instance, rank, reply) = (instance.clone(), WishRank::Force, Reply::nobody());
-        let _: Result<(), _> = self.office.tell(ToFleet::Retire { instance, rank, by, reply });
+        let by = RequestedBy { who: "demo".into(), why: "the demo ends".into() };
+        let (instance, urgency, reply) = (instance.clone(), Urgency::Force, Reply::nobody());
+        let _: Result<(), _> =
+            self.actor_ref.tell(ToFleet::Retire { instance, urgency, by, reply });
     }
 
     /// Prints the summary; returns whether nothing was lost and nothing left.

@@ -8,14 +8,14 @@ use std::time::Duration;
 use ostler_actors::model::Scope;
 use tempfile::TempDir;
 
+use super::config_template::ConfigTemplate;
 use super::github::{Options, SimGitHub, SimHookOwner};
-use super::surroundings::Surroundings;
 use crate::config::{Loaded, Outside, Problems, load};
 
 /// How long a job lives without a word from its runner; ten minutes at the real GitHub.
 const LEASE: Duration = Duration::from_secs(5);
 /// What webhooks are signed with.
-const SECRET: &str = "a secret of the demo";
+const WEBHOOK_SECRET: &str = "a secret of the demo";
 
 /// Everything around the daemon; all of it goes away when this is dropped.
 pub(super) struct Stage {
@@ -33,7 +33,7 @@ impl Stage {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let stage = Self { folder, github, port };
         stage.write("token", &stage.github.token())?;
-        stage.write("hook.secret", SECRET)?;
+        stage.write("hook.secret", WEBHOOK_SECRET)?;
         stage.write("demo.toml", &stage.config())?;
         Ok(stage)
     }
@@ -46,7 +46,11 @@ impl Stage {
     /// Lets the simulated GitHub tell the daemon of jobs; returns its hook.
     pub(super) fn connect(&self, daemon: std::net::SocketAddr) -> u64 {
         let url = format!("http://{daemon}/webhooks/github");
-        self.github.add_hook(SimHookOwner::Scope(Scope::Organization("acme".into())), &url, SECRET)
+        self.github.add_hook(
+            SimHookOwner::Scope(Scope::Organization("acme".into())),
+            &url,
+            WEBHOOK_SECRET,
+        )
     }
 
     /// Returns the folder of the daemon and its machines.
@@ -87,7 +91,7 @@ impl Stage {
         let folder = self.folder.path();
         let store = format!("sqlite://{}/state/ostler.db", folder.display());
         let port = Some(self.port);
-        let around = Surroundings { name: "demo", folder, store: &store, store_more: "", port };
+        let around = ConfigTemplate { name: "demo", folder, store: &store, store_more: "", port };
         let pools = r#"
 limits = { memory = "256MiB" }
 

@@ -51,7 +51,7 @@ async fn deaths(store: &SqlStore) -> io::Result<Vec<ExitRecord>> {
 /// Prints a line for each runner, in columns as wide as they need to be.
 fn table(deaths: &[ExitRecord], jobs: &[SimJob], out: &mut impl Write) -> io::Result<()> {
     let names: BTreeMap<u64, &str> =
-        jobs.iter().map(|job| (job.id, job.wish.name.as_str())).collect();
+        jobs.iter().map(|job| (job.id, job.plan.name.as_str())).collect();
     let mut lines = vec![["instance", "verdict", "fault", "exit", "job"].map(str::to_owned)];
     lines.extend(deaths.iter().map(|death| cells(death, &names)));
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
@@ -104,7 +104,7 @@ fn webhooks(attempts: &[Attempt], jobs: &[SimJob], out: &mut impl Write) -> io::
     for attempt in lost.iter().filter(|it| it.action == "queued") {
         let Some(job) = jobs.iter().find(|job| job.id == attempt.job) else { continue };
         let fate = if job.starts > 0 { "was found by polling" } else { "was not found" };
-        write!(out, "; `{}` {fate}", job.wish.name)?;
+        write!(out, "; `{}` {fate}", job.plan.name)?;
     }
     writeln!(out)
 }
@@ -139,14 +139,14 @@ fn displaced(
         let served = fate.and_then(|death| death.job.as_ref());
         let served = served.and_then(|served| jobs.iter().find(|job| job.id == served.number));
         let fate = match (served, fate) {
-            (Some(other), _) => format!("ran `{}` instead", other.wish.name),
+            (Some(other), _) => format!("ran `{}` instead", other.plan.name),
             (None, Some(death)) => format!("ended `{}` without a job", death.verdict.class),
             (None, None) => "is still there".into(),
         };
         write!(
             out,
             "; `{}` was offered to {offered} and ran on {ran}, and {offered} {fate}",
-            job.wish.name
+            job.plan.name
         )?;
     }
     writeln!(out)
@@ -202,9 +202,10 @@ fn figures(
 
 fn count(words: impl Iterator<Item = String>) -> String {
     let mut counted: BTreeMap<String, u32> = BTreeMap::new();
-    for word in words {
-        *counted.entry(word).or_default() += 1;
+    for label in words {
+        *counted.entry(label).or_default() += 1;
     }
-    let each: Vec<String> = counted.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    let each: Vec<String> =
+        counted.iter().map(|(label, count)| format!("{count} {label}")).collect();
     each.join(", ")
 }

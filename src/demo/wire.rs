@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// Longer than the server lets anyone wait.
-const PATIENCE: Duration = Duration::from_mins(1);
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Holds an answer.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Answer {
 /// end of the answer.
 pub(super) fn post(host: &str, path: &str, bearer: &str, body: &str) -> io::Result<Answer> {
     let mut stream = TcpStream::connect(host)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(CALL_TIMEOUT))?;
     let length = body.len();
     write!(
         stream,

@@ -12,9 +12,9 @@ use std::time::Duration;
 use ostler_actors::model::Scope;
 use tokio::time::Instant;
 
+use super::api::{ApiClient, Question};
 use super::failure::Failure;
 use super::governor::Lane;
-use super::hub::{Hub, Question};
 use super::identity::Identity;
 use super::route::Route;
 
@@ -38,7 +38,7 @@ impl Proofs {
     }
 }
 
-impl Hub {
+impl ApiClient {
     /// Makes sure that the identity may look; else says why its 404 is no answer.
     pub(super) async fn prove_access(
         &self,

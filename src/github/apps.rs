@@ -9,8 +9,8 @@ use arc_swap::ArcSwapOption;
 use ostler_actors::model::Scope;
 use tokio::time::Instant;
 
+use super::api::{ApiClient, Question};
 use super::failure::Failure;
-use super::hub::{Hub, Question};
 use super::identity::{Identity, Source, Tokens};
 use super::route;
 use super::wire;
@@ -59,12 +59,12 @@ impl Account {
     /// Returns who acts in the scope.
     pub(super) async fn for_scope(
         &self,
-        hub: &Hub,
+        api: &ApiClient,
         scope: &Scope,
     ) -> Result<Arc<Identity>, Failure> {
         match self {
             Self::Token(identity) => Ok(Arc::clone(identity)),
-            Self::App(app) => app.installed(hub, scope).await,
+            Self::App(app) => app.installed(api, scope).await,
         }
     }
 
@@ -86,7 +86,7 @@ impl App {
         Self { identity: Arc::new(identity), found: Mutex::default() }
     }
 
-    async fn installed(&self, hub: &Hub, scope: &Scope) -> Result<Arc<Identity>, Failure> {
+    async fn installed(&self, api: &ApiClient, scope: &Scope) -> Result<Arc<Identity>, Failure> {
         let owner = match scope {
             Scope::Repository { owner, .. } | Scope::Organization(owner) => owner.to_lowercase(),
             Scope::Enterprise(slug) => {
@@ -110,7 +110,7 @@ impl App {
         if let Some((_, failure)) = turn.as_ref().filter(|(at, why)| at.elapsed() < lasts(why)) {
             return Err(failure.clone());
         }
-        match self.search(hub, scope).await {
+        match self.search(api, scope).await {
             Ok(identity) => {
                 let identity = Arc::new(identity);
                 slot.identity.store(Some(Arc::clone(&identity)));
@@ -123,17 +123,17 @@ impl App {
         }
     }
 
-    async fn search(&self, hub: &Hub, scope: &Scope) -> Result<Identity, Failure> {
-        let number = hub.installation(&self.identity, scope).await?.id;
+    async fn search(&self, api: &ApiClient, scope: &Scope) -> Result<Identity, Failure> {
+        let number = api.installation(&self.identity, scope).await?.id;
         let name = format!("installation {number} of {}", self.identity.name);
         let app = Arc::clone(&self.identity);
         let (tokens, gone) = (Tokens::default(), AtomicBool::new(false));
         let source = Source::Installation { app, number, tokens, gone };
-        Ok(hub.identity(name, source))
+        Ok(api.identity(name, source))
     }
 }
 
-impl Hub {
+impl ApiClient {
     async fn installation(
         &self,
         app: &Identity,

@@ -15,7 +15,7 @@ use super::settings::{BadSettings, Settings};
 use super::tls;
 
 /// How large an answer may be.
-const LARGEST: usize = 16 << 20;
+const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// The edition of the API whose answers we read; a later one may rename what we look for.
 const API_VERSION: &str = "2022-11-28";
 /// How often a moved repository is followed.
@@ -79,8 +79,8 @@ impl Client {
         let response =
             self.octocrab.execute(request).await.map_err(|error| unsent_or_lost(&error))?;
         let (parts, body) = response.into_parts();
-        let body = Limited::new(body, LARGEST).collect().await.map_err(|_| Failure::Lost {
-            why: format!("GitHub's answer ({}) broke off", parts.status),
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|_| {
+            Failure::Lost { why: format!("GitHub's answer ({}) broke off", parts.status) }
         })?;
         let body = body.to_bytes().to_vec();
         Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })

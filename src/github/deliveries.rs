@@ -23,14 +23,14 @@ use tracing::info;
 
 use super::GitHub;
 use super::answer::Answer;
+use super::api::Question;
+use super::delivery_stats::Taken;
 use super::failure::Failure;
 use super::governor::Lane;
-use super::hearing::Taken;
 use super::hooks::Delivery;
-use super::hub::Question;
 use super::identity::Identity;
 use super::route::{self, PAGE, Route};
-use super::swept::{Rest, SweptTo};
+use super::sweep_cursor::{Rest, SweepCursor};
 use super::wire::{lenient, maybe_date};
 
 /// How far a sweep looks back behind the last one: attempts may be logged late.
@@ -68,7 +68,7 @@ pub struct SweepReport {
     /// How many deliveries failed and could not be asked for, now or not yet.
     pub left: usize,
     /// Where the next sweep begins, never beyond a delivery that is still missing; keep it.
-    pub cursor: SweptTo,
+    pub cursor: SweepCursor,
 }
 
 /// Holds one attempt as the log has it.
@@ -115,16 +115,16 @@ impl GitHub {
     pub async fn sweep_deliveries(
         &self,
         hook: &Hook,
-        cursor: Option<SweptTo>,
+        cursor: Option<SweepCursor>,
     ) -> Result<SweepReport, String> {
         let begun = Instant::now();
-        let to = SweptTo::all_until(Timestamp::MAX);
+        let to = SweepCursor::all_until(Timestamp::MAX);
         let mut report = SweepReport { read: 0, asked_again: Vec::new(), left: 0, cursor: to };
         for log in self.logs(hook) {
             self.sweep(&log, cursor.as_ref(), &mut report).await.map_err(Failure::why)?;
         }
         // Only the answers told us GitHub's date; this was it when the sweep began.
-        let now = self.hub.watch.there();
+        let now = self.api.watch.there();
         let begun = now.checked_sub(begun.elapsed()).unwrap_or(now);
         report.cursor.until = report.cursor.until.min(begun);
         if !report.asked_again.is_empty() {
@@ -145,7 +145,7 @@ impl GitHub {
                     scope: None,
                     path: path(),
                 };
-                self.hub.apps().into_iter().map(log).collect()
+                self.api.apps().into_iter().map(log).collect()
             }
             Hook::Scope { scope, id } => {
                 let path = format!("{}/deliveries", route::hook(scope, *id).path);
@@ -169,15 +169,15 @@ impl GitHub {
     async fn sweep(
         &self,
         log: &Log<'_>,
-        cursor: Option<&SweptTo>,
+        cursor: Option<&SweepCursor>,
         report: &mut SweepReport,
     ) -> Result<(), Failure> {
         let until = cursor.map(|it| it.until);
-        let since = || reach_back(until, self.hub.watch.there());
+        let since = || reach_back(until, self.api.watch.there());
         let newest = self.stretch(log, None, since).await?;
         report.read += newest.attempts.len();
         self.count(&newest.attempts);
-        let (due, waiting) = missed(&newest.attempts, self.hub.watch.there());
+        let (due, waiting) = missed(&newest.attempts, self.api.watch.there());
         for attempt in waiting {
             report.leave(attempt, &newest.attempts);
         }
@@ -206,7 +206,7 @@ impl GitHub {
         rest: &Rest,
         report: &mut SweepReport,
     ) -> Option<Rest> {
-        let since = || rest.since.max(reach_back(None, self.hub.watch.there()));
+        let since = || rest.since.max(reach_back(None, self.api.watch.there()));
         let stretch = match self.stretch(log, Some(rest.page.clone()), since).await {
             Ok(stretch) => stretch,
             // A page that GitHub no longer knows is out of its reach.
@@ -218,7 +218,7 @@ impl GitHub {
         };
         report.read += stretch.attempts.len();
         self.count(&stretch.attempts);
-        let (due, waiting) = missed(&stretch.attempts, self.hub.watch.there());
+        let (due, waiting) = missed(&stretch.attempts, self.api.watch.there());
         for attempt in due.into_iter().chain(waiting) {
             // The newest stretch may have reached this far.
             let asked = report.asked_again.iter().any(|it| it.as_str() == attempt.guid);
@@ -231,7 +231,7 @@ impl GitHub {
 
     fn count(&self, attempts: &[Attempt]) {
         for (guid, (at, _, taken)) in first_tries(attempts) {
-            self.hearing.logged(guid, at, taken);
+            self.delivery_stats.logged(guid, at, taken);
         }
     }
 
@@ -287,8 +287,8 @@ impl GitHub {
         question: &Question<'_>,
     ) -> Result<Answer, Failure> {
         match (&log.app, log.scope) {
-            (Some(app), _) => self.hub.ask_as(app, lane, question).await,
-            (None, Some(scope)) => self.hub.ask(scope, lane, question).await,
+            (Some(app), _) => self.api.ask_as(app, lane, question).await,
+            (None, Some(scope)) => self.api.ask(scope, lane, question).await,
             (None, None) => Err(Failure::Denied { why: "nobody's hook".into() }),
         }
     }
@@ -428,7 +428,7 @@ mod tests {
     #[test]
     fn the_cursor_never_passes_a_delivery_that_is_still_missing() {
         let log = [attempt(1, "a", 0, 500), attempt(2, "a", 7, 500), attempt(3, "b", 5, 500)];
-        let cursor = SweptTo::all_until(at(60));
+        let cursor = SweepCursor::all_until(at(60));
         let mut report = SweepReport { read: 3, asked_again: vec![], left: 0, cursor };
         report.leave(&log[2], &log);
         assert_eq!((report.left, report.cursor.until), (1, at(5)));

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::answer::Answer;
+use super::api::{ApiClient, Question};
 use super::client::Call;
 use super::failure::Failure;
-use super::governor::{Lane, Permit, Told};
-use super::hub::{Hub, Question};
+use super::governor::{Lane, Permit, RateLimitHeaders};
 use super::identity::{Identity, Source, Token};
 use super::route;
 use super::watch;
@@ -22,7 +22,7 @@ const TOKEN_LIFE: Duration = Duration::from_mins(50);
 /// From this many seconds on a wrong clock is worth a word.
 const SKEW: i64 = 30;
 
-impl Hub {
+impl ApiClient {
     /// Asks as one identity; a token that GitHub no longer knows is replaced once.
     pub(super) async fn ask_as(
         &self,
@@ -154,10 +154,10 @@ impl Hub {
         self.tally.count(kind, sent.as_ref().map_or(0, |answer| answer.status));
         let answer = sent?;
         self.compare_clocks(&answer);
-        let told = Told::read(&answer);
-        permit.told(&told);
-        if told.turned_away {
-            let after = told.retry_after.or(told.reset_in);
+        let headers = RateLimitHeaders::read(&answer);
+        permit.record(&headers);
+        if headers.turned_away {
+            let after = headers.retry_after.or(headers.reset_in);
             let why = format!("GitHub turned us away: {}", answer.message());
             return Err(Failure::Held { after, why });
         }

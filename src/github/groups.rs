@@ -68,7 +68,7 @@ impl GitHub {
             field: "runner_groups",
             etags: Some(&self.etags),
         };
-        let id = match self.hub.list::<wire::Group>(list).await {
+        let id = match self.api.list::<wire::Group>(list).await {
             Ok(groups) => groups
                 .into_iter()
                 .find(|group| {

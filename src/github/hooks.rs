@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::GitHub;
+use super::api::Question;
 use super::deliveries::Hook;
 use super::failure::Failure;
 use super::governor::Lane;
-use super::hub::Question;
 use super::paging::List;
 use super::route;
 use super::wire::lenient;
@@ -44,7 +44,7 @@ pub struct HookView {
 }
 
 /// Says what a hook is to be.
-pub struct HookWish<'a> {
+pub struct HookSpec<'a> {
     /// Where it shall send.
     pub url: &'a str,
     /// What it shall sign with.
@@ -120,7 +120,7 @@ impl GitHub {
         }
         let route = route::hooks(scope);
         let list = List { scope, lane: Lane::Check, route, field: "hooks", etags: None };
-        let hooks = self.hub.list::<Wire>(list).await.map_err(|failure| explained(scope, failure));
+        let hooks = self.api.list::<Wire>(list).await.map_err(|failure| explained(scope, failure));
         let ours = hooks?.into_iter().map(Wire::view).filter(|hook| same(&hook.url, url));
         Ok(ours.collect())
     }
@@ -131,9 +131,9 @@ impl GitHub {
     }
 
     async fn find_app_hook(&self, url: &str) -> Result<Option<HookView>, Failure> {
-        for app in self.hub.apps() {
+        for app in self.api.apps() {
             let route = route::other("app_hook", "/app/hook/config".into());
-            let answer = self.hub.ask_as(&app, Lane::Check, &Question::get(route)).await?;
+            let answer = self.api.ask_as(&app, Lane::Check, &Question::get(route)).await?;
             let config: WireConfig = match answer.status {
                 200 => answer.read()?,
                 404 => continue,
@@ -143,7 +143,7 @@ impl GitHub {
                 continue;
             }
             let question = Question::get(route::other("app", "/app".into()));
-            let answer = self.hub.ask_as(&app, Lane::Check, &question).await?;
+            let answer = self.api.ask_as(&app, Lane::Check, &question).await?;
             if answer.status != 200 {
                 return Err(answer.unexpected("cannot read what the App tells of"));
             }
@@ -181,16 +181,16 @@ impl GitHub {
     pub async fn install_hook(
         &self,
         scope: &Scope,
-        wish: &HookWish<'_>,
+        spec: &HookSpec<'_>,
     ) -> Result<Installed, String> {
-        self.install(scope, wish).await.map_err(Failure::why)
+        self.install(scope, spec).await.map_err(Failure::why)
     }
 
-    async fn install(&self, scope: &Scope, wish: &HookWish<'_>) -> Result<Installed, Failure> {
-        let found = self.find_hooks(scope, wish.url).await?.into_iter().find_map(|hook| hook.id);
+    async fn install(&self, scope: &Scope, spec: &HookSpec<'_>) -> Result<Installed, Failure> {
+        let found = self.find_hooks(scope, spec.url).await?.into_iter().find_map(|hook| hook.id);
         let config = json!({
-            "url": wish.url, "content_type": "json", "insecure_ssl": "0",
-            "secret": wish.secret.expose_secret(),
+            "url": spec.url, "content_type": "json", "insecure_ssl": "0",
+            "secret": spec.secret.expose_secret(),
         });
         let mut body = json!({"config": config, "events": [EVENT], "active": true});
         let question = if let Some(id) = found {
@@ -199,7 +199,7 @@ impl GitHub {
             body["name"] = json!("web");
             Question::post(route::hooks(scope), Some(body))
         };
-        let answer = self.hub.ask(scope, Lane::Check, &question).await?;
+        let answer = self.api.ask(scope, Lane::Check, &question).await?;
         match (answer.status, found) {
             (200, Some(id)) => Ok(Installed::Mended(id)),
             (201, None) => {

@@ -9,11 +9,11 @@ use serde::Serialize;
 use super::GitHub;
 use super::Hook;
 use super::answer::Answer;
+use super::api::Question;
 use super::apps::Reach;
 use super::failure::Failure;
 use super::governor::Lane;
 use super::hooks::faults;
-use super::hub::Question;
 use super::paging::List;
 use super::route::{self, Route};
 use super::wire;
@@ -22,7 +22,7 @@ use super::wire;
 const SKEW: i64 = 30;
 
 /// Says what a scope is wanted for.
-pub struct LiveWish<'a> {
+pub struct LiveCheck<'a> {
     /// Where.
     pub scope: &'a Scope,
     /// The runner groups its pools name.
@@ -62,8 +62,8 @@ impl Finding {
 
 impl GitHub {
     /// Tries everything a scope needs.
-    pub async fn try_scope(&self, wish: &LiveWish<'_>) -> Vec<Finding> {
-        let scope = wish.scope;
+    pub async fn try_scope(&self, spec: &LiveCheck<'_>) -> Vec<Finding> {
+        let scope = spec.scope;
         let credential = self.try_credential(scope).await;
         let refused = credential.grade == Grade::Wrong;
         let mut findings = vec![credential];
@@ -72,10 +72,10 @@ impl GitHub {
         }
         findings.push(self.try_registering(scope).await);
         findings.extend(self.try_reading(scope).await);
-        for group in wish.groups {
+        for group in spec.groups {
             findings.push(self.try_group(scope, group).await);
         }
-        findings.push(match wish.url {
+        findings.push(match spec.url {
             Some(url) => self.try_hook(scope, url).await,
             None => Finding::new(
                 "hook",
@@ -180,12 +180,12 @@ impl GitHub {
             }
             Scope::Organization(owner) => {
                 let route: Route = route::repositories(owner).with("per_page", "1");
-                let asked = self.hub.ask_somebody(scope, Lane::Check, &Question::get(route)).await;
+                let asked = self.api.ask_somebody(scope, Lane::Check, &Question::get(route)).await;
                 let (identity, answer) = asked.map_err(Failure::why)?;
                 if answer.status != 200 {
                     return Err(denied(&answer));
                 }
-                let reach = self.hub.reach(&identity, scope).await.map_err(Failure::why)?;
+                let reach = self.api.reach(&identity, scope).await.map_err(Failure::why)?;
                 let first = answer.read::<Vec<wire::Repository>>().map_err(Failure::why)?;
                 let place = |it: wire::Repository| Place {
                     owner: owner.clone(),
@@ -207,7 +207,7 @@ impl GitHub {
         }
         let route = route::runner_groups(scope);
         let list = List { scope, lane: Lane::Check, route, field: "runner_groups", etags: None };
-        let groups = self.hub.list::<wire::Group>(list).await.unwrap_or_default();
+        let groups = self.api.list::<wire::Group>(list).await.unwrap_or_default();
         let group = groups.iter().find(|group| group.name.eq_ignore_ascii_case(name));
         group.map_or_else(
             || Finding::new("group", Grade::Ok, format!("`{name}` is there")),
@@ -264,7 +264,7 @@ impl GitHub {
     }
 
     async fn probe(&self, scope: &Scope, question: Question<'_>) -> Result<Answer, Failure> {
-        self.hub.ask(scope, Lane::Check, &question).await
+        self.api.ask(scope, Lane::Check, &question).await
     }
 }
 

@@ -23,31 +23,31 @@
 
 mod access;
 mod answer;
+mod api;
 mod apps;
 mod client;
 mod deliveries;
-mod doubts;
+mod delivery_stats;
 mod etags;
 mod exchange;
 mod failure;
 mod governor;
 mod groups;
-mod hearing;
 mod hooks;
-mod hub;
 mod identity;
 mod keys;
 mod live;
-mod looks;
 mod paging;
 mod places;
 mod registrar;
 mod roster;
 mod route;
+mod search_cursor;
 mod settings;
-mod swept;
+mod sweep_cursor;
 mod tally;
 mod tls;
+mod unknown_runners;
 mod versions;
 mod watch;
 pub mod webhook;
@@ -61,38 +61,40 @@ use ostler_actors::model::{ForgeId, JobNotice, Place, RunnerName};
 use ostler_actors::ports::{Chance, Clock};
 
 pub use deliveries::{Hook, SweepReport};
-pub use governor::{Budget, Governor, Held, Lane, Limits, Permit, Resource, Ruling, Told};
-pub use hearing::{Heard, LATENESS, Lateness};
-pub use hooks::{Delivery, HookView, HookWish, Installed, faults};
-pub use live::{Finding, Grade, LiveWish};
+pub use delivery_stats::{Heard, LATENESS, Lateness};
+pub use governor::{
+    Budget, Governor, Held, Lane, Limits, Permit, RateLimitHeaders, Resource, Ruling,
+};
+pub use hooks::{Delivery, HookSpec, HookView, Installed, faults};
+pub use live::{Finding, Grade, LiveCheck};
 pub use settings::{Auth, BadSettings, Credential, Settings};
-pub use swept::SweptTo;
+pub use sweep_cursor::SweepCursor;
 pub use tally::{Figures, RateFigure};
 pub(crate) use tls::trust;
 pub use versions::EndingVersion;
 
-use doubts::Doubts;
+use api::ApiClient;
+use delivery_stats::DeliveryStats;
 use etags::Etags;
 use groups::Groups;
-use hearing::Hearing;
-use hub::Hub;
-use looks::Looks;
 use places::Places;
+use search_cursor::SearchCursor;
+use unknown_runners::UnknownRunners;
 use versions::Ending;
-use webhook::JobNews;
+use webhook::JobEvent;
 
 /// Is GitHub to the core. Cheap to clone; clones share tokens, budgets and memory.
 #[derive(Clone)]
 pub struct GitHub {
     forge: ForgeId,
-    hub: Arc<Hub>,
+    api: Arc<ApiClient>,
     groups: Arc<Groups>,
     places: Arc<Places>,
     etags: Arc<Etags>,
-    looks: Arc<Looks>,
-    doubts: Arc<Doubts>,
+    search_cursor: Arc<SearchCursor>,
+    unknown_runners: Arc<UnknownRunners>,
     ending: Arc<Ending>,
-    hearing: Arc<Hearing>,
+    delivery_stats: Arc<DeliveryStats>,
 }
 
 impl GitHub {
@@ -104,18 +106,18 @@ impl GitHub {
         chance: Arc<dyn Chance>,
     ) -> Result<Self, BadSettings> {
         let forge = settings.forge.clone();
-        let hub = Arc::new(Hub::new(settings, clock, chance)?);
-        let hearing = Arc::new(Hearing::begin(hub.watch.there()));
+        let api = Arc::new(ApiClient::new(settings, clock, chance)?);
+        let delivery_stats = Arc::new(DeliveryStats::begin(api.watch.there()));
         Ok(Self {
             forge,
-            hub,
+            api,
             groups: Arc::default(),
             places: Arc::default(),
             etags: Arc::default(),
-            looks: Arc::default(),
-            doubts: Arc::default(),
+            search_cursor: Arc::default(),
+            unknown_runners: Arc::default(),
             ending: Arc::default(),
-            hearing,
+            delivery_stats,
         })
     }
 
@@ -126,23 +128,23 @@ impl GitHub {
 
     /// Takes news that a webhook brought: counts it, remembers the repository, and returns the
     /// notice with its date by our clock.
-    pub fn hear(&self, news: JobNews) -> JobNotice {
-        let JobNews { mut notice, happened_at } = news;
-        self.hearing.told(notice.id.number, happened_at, self.hub.watch.there());
+    pub fn hear(&self, event: JobEvent) -> JobNotice {
+        let JobEvent { mut notice, happened_at } = event;
+        self.delivery_stats.record(notice.id.number, happened_at, self.api.watch.there());
         self.places.remember(&notice.place);
-        notice.queued_at = self.hub.watch.by_our_clock(notice.queued_at);
+        notice.queued_at = self.api.watch.by_our_clock(notice.queued_at);
         notice
     }
 
     /// Returns what was asked so far, what is left of the budgets, how well we hear, how wrong our
     /// clock is, and which versions of the runner end soon.
     pub fn figures(&self) -> Figures {
-        let (heard, ending) = (self.hearing.figures(), self.ending.all());
-        Figures { heard, ending, ..self.hub.figures() }
+        let (heard, ending) = (self.delivery_stats.figures(), self.ending.all());
+        Figures { heard, ending, ..self.api.figures() }
     }
 
     /// Returns since when, and why, GitHub could not say whether a runner works.
     pub fn doubt_about(&self, runner: &RunnerName) -> Option<(Timestamp, String)> {
-        self.doubts.about(runner)
+        self.unknown_runners.about(runner)
     }
 }

@@ -12,10 +12,10 @@ use ostler_actors::model::Scope;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::api::{ApiClient, Question};
 use super::etags::Etags;
 use super::failure::Failure;
 use super::governor::Lane;
-use super::hub::{Hub, Question};
 use super::identity::Identity;
 use super::route::{PAGE, Route};
 
@@ -33,7 +33,7 @@ pub(super) struct List<'a> {
     pub(super) etags: Option<&'a Etags>,
 }
 
-impl Hub {
+impl ApiClient {
     /// Reads every page.
     pub(super) async fn list<T: DeserializeOwned>(
         &self,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use ostler_actors::model::{Place, Scope};
 
 /// How many repositories are remembered; the ones longest silent go first.
-const KEPT: usize = 2_000;
+const MAX_REPOSITORIES: usize = 2_000;
 
 /// Holds the repositories that jobs were heard of.
 #[derive(Default)]
@@ -29,7 +29,7 @@ impl Places {
         let old = known.places.remove(&key).and_then(|(old, _)| old.enterprise);
         let enterprise = place.enterprise.clone().or(old);
         known.places.insert(key, (Place { enterprise, ..place.clone() }, heard));
-        if known.places.len() > KEPT {
+        if known.places.len() > MAX_REPOSITORIES {
             let oldest = known.places.iter().min_by_key(|(_, (_, heard))| *heard);
             if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
                 known.places.remove(&oldest);
@@ -115,12 +115,12 @@ mod tests {
     #[test]
     fn the_memory_is_bounded_and_forgets_the_longest_silent() {
         let places = Places::default();
-        for number in 0..KEPT + 10 {
+        for number in 0..MAX_REPOSITORIES + 10 {
             places.remember(&place(&number.to_string()));
             places.remember(&place("0"));
         }
         let kept = places.of(&Scope::Organization("acme".into()));
-        assert_eq!(kept.len(), KEPT);
+        assert_eq!(kept.len(), MAX_REPOSITORIES);
         assert!(kept.contains(&place("0")) && !kept.contains(&place("1")));
     }
 }

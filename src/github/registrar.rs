@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::GitHub;
 use super::answer::Answer;
+use super::api::Question;
 use super::failure::Failure;
 use super::governor::Lane;
-use super::hub::Question;
 use super::route;
 use super::wire;
 
@@ -25,7 +25,7 @@ impl Forge for GitHub {
             "work_folder": "_work",
         });
         let question = Question::post(route::jit_config(scope), Some(body));
-        let answer = self.hub.ask(scope, Lane::Mint, &question).await.map_err(Failure::of_mint)?;
+        let answer = self.api.ask(scope, Lane::Mint, &question).await.map_err(Failure::of_mint)?;
         match answer.status {
             201 => minted(&answer),
             409 => Err(MintError::Taken(order.name)),
@@ -41,7 +41,7 @@ impl Forge for GitHub {
 
     async fn deregister(&self, scope: &Scope, id: RunnerId) -> Result<Deregistered, ForgeError> {
         let question = Question::remove(route::runner(scope, id));
-        let answer = self.hub.ask(scope, Lane::Remove, &question).await;
+        let answer = self.api.ask(scope, Lane::Remove, &question).await;
         let answer = answer.map_err(Failure::of_removal)?;
         match answer.status {
             204 => Ok(Deregistered::Removed),

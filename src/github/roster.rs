@@ -10,9 +10,9 @@ use tracing::info;
 
 use super::GitHub;
 use super::answer::Answer;
+use super::api::Question;
 use super::failure::Failure;
 use super::governor::Lane;
-use super::hub::Question;
 use super::paging::List;
 use super::route;
 use super::wire;
@@ -27,7 +27,7 @@ impl Roster for GitHub {
             field: "runners",
             etags: Some(&self.etags),
         };
-        match self.hub.list::<wire::Runner>(list).await {
+        match self.api.list::<wire::Runner>(list).await {
             Ok(runners) => {
                 Observation::Complete(runners.into_iter().map(wire::Runner::view).collect())
             }
@@ -39,7 +39,7 @@ impl Roster for GitHub {
         let seen = match who.id {
             Some(id) => {
                 let question = Question::get(route::runner(scope, id));
-                self.hub.ask(scope, Lane::Check, &question).await.and_then(|answer| {
+                self.api.ask(scope, Lane::Check, &question).await.and_then(|answer| {
                     found(&answer, "cannot read a runner")?.map(Answer::read).transpose()
                 })
             }
@@ -59,7 +59,7 @@ impl Roster for GitHub {
 
     async fn work_of(&self, scope: &Scope, who: &RunnerRef) -> Sighting<JobId> {
         let seen = sighting(self.find_work(scope, who).await);
-        self.doubts.note(&who.name, &seen, self.hub.watch.here());
+        self.unknown_runners.note(&who.name, &seen, self.api.watch.here());
         if let Sighting::Unknown(why) = &seen {
             info!(runner.name = %who.name, "whether a job runs there is not known, so the machine is kept: {why}");
         }
@@ -89,7 +89,7 @@ impl GitHub {
             // Absence may be decided by this: it is asked afresh.
             etags: None,
         };
-        let runners = self.hub.list::<wire::Runner>(list).await?;
+        let runners = self.api.list::<wire::Runner>(list).await?;
         Ok(runners.into_iter().find(|runner| runner.name.eq_ignore_ascii_case(who.name.as_str())))
     }
 
@@ -107,7 +107,7 @@ impl GitHub {
             field: "runners",
             etags: None,
         };
-        let runners = self.hub.list::<wire::Runner>(list).await?;
+        let runners = self.api.list::<wire::Runner>(list).await?;
         Ok(runners
             .into_iter()
             .find(|runner| RunnerName::new(runner.name.as_str()).is_of(machine.as_str())))
@@ -122,7 +122,7 @@ impl GitHub {
         self.places.remember(place);
         let scope = repository(place);
         let question = Question::get(route::job(place, job.number));
-        let answer = self.hub.ask(&scope, Lane::Check, &question).await?;
+        let answer = self.api.ask(&scope, Lane::Check, &question).await?;
         let Some(answer) = found(&answer, "cannot read a job")? else { return Ok(None) };
         let told: wire::Job = answer.read()?;
         let Some(fact) = told.fact(&told.status) else {
@@ -142,7 +142,7 @@ impl GitHub {
     /// Asks whether a run is over; not knowing is not over.
     async fn is_run_over(&self, scope: &Scope, place: &Place, run: u64) -> bool {
         let question = Question::get(route::run(place, run));
-        match self.hub.ask(scope, Lane::Check, &question).await {
+        match self.api.ask(scope, Lane::Check, &question).await {
             Ok(answer) if answer.status == 200 => {
                 answer.read::<wire::Run>().is_ok_and(|run| run.status == "completed")
             }

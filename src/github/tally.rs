@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::hearing::Heard;
+use super::delivery_stats::Heard;
 use super::versions::EndingVersion;
 
 /// Holds the figures of one GitHub.

@@ -13,9 +13,9 @@ use serde::Deserialize;
 use tracing::debug;
 
 use super::GitHub;
+use super::api::Question;
 use super::failure::Failure;
 use super::governor::Lane;
-use super::hub::Question;
 use super::paging::List;
 use super::route;
 use super::wire::{self, maybe_date};
@@ -100,7 +100,7 @@ impl GitHub {
         let mut ending = Vec::new();
         for version in versions {
             match self.deprecation(scope, &version).await {
-                Ok(Some(told)) => ending.extend(judge(version, &told, now)),
+                Ok(Some(deprecation)) => ending.extend(judge(version, &deprecation, now)),
                 Ok(None) => {}
                 Err(failure) => debug!(scope = %scope, "runner {version}: {}", failure.why()),
             }
@@ -112,7 +112,7 @@ impl GitHub {
     async fn versions_of_runners(&self, scope: &Scope) -> Result<BTreeSet<String>, Failure> {
         let (route, etags) = (route::runners(scope), Some(&*self.etags));
         let list = List { scope, lane: Lane::List, route, field: "runners", etags };
-        let runners = self.hub.list::<wire::Runner>(list).await?;
+        let runners = self.api.list::<wire::Runner>(list).await?;
         Ok(runners.into_iter().map(|it| it.version).filter(|it| !it.is_empty()).collect())
     }
 
@@ -122,7 +122,7 @@ impl GitHub {
         version: &str,
     ) -> Result<Option<Deprecation>, Failure> {
         let question = Question::get(route::deprecation(scope, version));
-        let answer = self.hub.ask(scope, Lane::List, &question).await?;
+        let answer = self.api.ask(scope, Lane::List, &question).await?;
         match answer.status {
             200 => answer.read().map(Some),
             404 => Ok(None),
@@ -139,8 +139,8 @@ fn version_of(image: &str) -> Option<&str> {
 }
 
 /// Decides whether the end of a version is near: of registering or of running, the earlier.
-fn judge(version: String, told: &Deprecation, now: Timestamp) -> Option<EndingVersion> {
-    let ends = [told.registration_deprecates_at, told.runtime_deprecates_at];
+fn judge(version: String, deprecation: &Deprecation, now: Timestamp) -> Option<EndingVersion> {
+    let ends = [deprecation.registration_deprecates_at, deprecation.runtime_deprecates_at];
     let ending = EndingVersion { version, ends_at: ends.into_iter().flatten().min()? };
     (ending.days_left(now) <= AHEAD).then_some(ending)
 }
@@ -153,7 +153,7 @@ mod tests {
         Timestamp::from_second(1_000_000 + hours * 3_600).expect("a date")
     }
 
-    fn told(registration: Option<i64>, runtime: Option<i64>) -> Deprecation {
+    fn deprecation(registration: Option<i64>, runtime: Option<i64>) -> Deprecation {
         Deprecation {
             registration_deprecates_at: registration.map(at),
             runtime_deprecates_at: runtime.map(at),
@@ -163,12 +163,12 @@ mod tests {
     #[test]
     fn a_version_is_warned_of_two_weeks_ahead_and_for_ever_after() {
         let days = |it: &Deprecation| judge("2".into(), it, at(0)).map(|it| it.days_left(at(0)));
-        assert_eq!(days(&told(None, None)), None, "GitHub does not say");
-        assert_eq!(days(&told(None, Some(15 * 24))), None);
-        assert_eq!(days(&told(None, Some(15 * 24 - 1))), Some(14));
-        assert_eq!(days(&told(None, Some(23))), Some(0));
-        assert_eq!(days(&told(None, Some(-1))), Some(-1));
-        assert_eq!(days(&told(Some(48), Some(900))), Some(2), "the earlier end counts");
+        assert_eq!(days(&deprecation(None, None)), None, "GitHub does not say");
+        assert_eq!(days(&deprecation(None, Some(15 * 24))), None);
+        assert_eq!(days(&deprecation(None, Some(15 * 24 - 1))), Some(14));
+        assert_eq!(days(&deprecation(None, Some(23))), Some(0));
+        assert_eq!(days(&deprecation(None, Some(-1))), Some(-1));
+        assert_eq!(days(&deprecation(Some(48), Some(900))), Some(2), "the earlier end counts");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::wire::{self, lenient};
 
 /// The largest delivery GitHub sends.
-pub const LARGEST: usize = 25 << 20;
+pub const MAX_DELIVERY_BYTES: usize = 25 << 20;
 
 /// Holds the secrets a delivery may be signed with. Not `Debug`.
 pub struct Secrets(Vec<hmac::Key>);
@@ -41,7 +41,7 @@ pub struct Request<'a> {
     pub event: Option<&'a str>,
     /// `X-GitHub-Delivery`.
     pub delivery: Option<&'a str>,
-    /// `X-Hub-Signature-256`.
+    /// `X-ApiClient-Signature-256`.
     pub signature: Option<&'a str>,
     /// The body, untouched.
     pub body: &'a [u8],
@@ -49,11 +49,11 @@ pub struct Request<'a> {
 
 /// Holds what a delivery says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum News {
+pub enum WebhookEvent {
     /// GitHub tries the hook.
     Ping,
     /// News of a job in one of our scopes.
-    Job(Box<JobNews>),
+    Job(Box<JobEvent>),
     /// News of a job in nobody's scope.
     Elsewhere(Place),
     /// An event or an action we do not need.
@@ -62,14 +62,14 @@ pub enum News {
 
 /// Holds news of a job, dated by GitHub's clock.
 #[derive(Clone, Debug, PartialEq)]
-pub struct JobNews {
+pub struct JobEvent {
     /// What is told.
     pub notice: JobNotice,
     /// When it happened, where that is told.
     pub happened_at: Option<Timestamp>,
 }
 
-impl News {
+impl WebhookEvent {
     /// Returns the word it is counted under.
     pub fn outcome(&self) -> &'static str {
         match self {
@@ -146,8 +146,8 @@ pub fn open(
     forge: &ForgeId,
     scopes: &[Scope],
     now: Timestamp,
-) -> Result<News, Refusal> {
-    if request.body.len() > LARGEST {
+) -> Result<WebhookEvent, Refusal> {
+    if request.body.len() > MAX_DELIVERY_BYTES {
         return Err(Refusal::TooLarge);
     }
     let signature = request.signature.ok_or(Refusal::Unsigned)?;
@@ -157,16 +157,21 @@ pub fn open(
     }
     match request.event {
         Some("workflow_job") => {
-            let news = job(request.body, forge, scopes, now)?;
-            Ok(with_delivery(news, request.delivery))
+            let event = job(request.body, forge, scopes, now)?;
+            Ok(with_delivery(event, request.delivery))
         }
-        Some("ping") => Ok(News::Ping),
-        Some(other) => Ok(News::Ignored(shortened(other))),
+        Some("ping") => Ok(WebhookEvent::Ping),
+        Some(other) => Ok(WebhookEvent::Ignored(shortened(other))),
         None => Err(Refusal::Malformed("it names no event (`X-GitHub-Event`)".into())),
     }
 }
 
-fn job(body: &[u8], forge: &ForgeId, scopes: &[Scope], now: Timestamp) -> Result<News, Refusal> {
+fn job(
+    body: &[u8],
+    forge: &ForgeId,
+    scopes: &[Scope],
+    now: Timestamp,
+) -> Result<WebhookEvent, Refusal> {
     if body.starts_with(b"payload=") {
         let why = "it is a form; set the hook's content type to `application/json`";
         return Err(Refusal::Malformed(why.into()));
@@ -186,23 +191,23 @@ fn job(body: &[u8], forge: &ForgeId, scopes: &[Scope], now: Timestamp) -> Result
     let known =
         matches!(payload.action.as_str(), "queued" | "waiting" | "in_progress" | "completed");
     let Some(fact) = payload.workflow_job.fact(&payload.action).filter(|_| known) else {
-        return Ok(News::Ignored(shortened(&payload.action)));
+        return Ok(WebhookEvent::Ignored(shortened(&payload.action)));
     };
     if !scopes.iter().any(|scope| scope.covers(&place)) {
-        return Ok(News::Elsewhere(place));
+        return Ok(WebhookEvent::Elsewhere(place));
     }
     let happened_at = payload.workflow_job.happened_at(&fact);
     let notice = payload.workflow_job.notice(forge, place, fact, now);
-    Ok(News::Job(Box::new(JobNews { notice, happened_at })))
+    Ok(WebhookEvent::Job(Box::new(JobEvent { notice, happened_at })))
 }
 
-fn with_delivery(news: News, guid: Option<&str>) -> News {
-    match news {
-        News::Job(mut news) => {
-            news.notice.delivery = guid.filter(|guid| !guid.is_empty()).map(DeliveryId::new);
-            News::Job(news)
+fn with_delivery(event: WebhookEvent, guid: Option<&str>) -> WebhookEvent {
+    match event {
+        WebhookEvent::Job(mut event) => {
+            event.notice.delivery = guid.filter(|guid| !guid.is_empty()).map(DeliveryId::new);
+            WebhookEvent::Job(event)
         }
-        News::Ping | News::Elsewhere(_) | News::Ignored(_) => news,
+        WebhookEvent::Ping | WebhookEvent::Elsewhere(_) | WebhookEvent::Ignored(_) => event,
     }
 }
 

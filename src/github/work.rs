@@ -11,7 +11,7 @@
 //!   missed, by somebody who is shown all of them: an App that is installed on selected ones proves
 //!   nothing; archived and disabled ones run nothing;
 //! - every one of them is searched, whatever was heard of it: jobs also begin by the clock, by hand
-//!   and by comments. More than [`ALL`] are searched in several rounds (`looks.rs`), which is a
+//!   and by comments. More than [`ALL`] are searched in several rounds (`search_cursor.rs`), which is a
 //!   proof once the registration is gone, and not before;
 //! - every one of them must answer, and the registration, if it still stands, must not be busy.
 //!   Anything else is `Unknown`, and the core keeps the machine another round.
@@ -48,14 +48,14 @@ const AT_WORK: [&str; 1] = ["in_progress"];
 /// take, and within what GitHub lets one caller ask in one.
 const ALL: usize = 600;
 /// How many repositories are searched at once.
-const AT_ONCE: usize = 16;
+const PARALLEL_SEARCHES: usize = 16;
 
 impl GitHub {
     /// Reads the open jobs of one repository after the other. Where the budget or GitHub stops
     /// the round, what was read so far is told, and the next round begins there: a poll of many
     /// repositories stretches over several ticks instead of never ending.
     pub(super) async fn list_open_jobs(&self, scope: &Scope) -> Result<Vec<JobNotice>, Failure> {
-        let now = self.hub.watch.there();
+        let now = self.api.watch.there();
         let mut notices = Vec::new();
         let mut read = 0;
         for place in self.places.round(scope) {
@@ -90,8 +90,8 @@ impl GitHub {
     fn open_notice(&self, job: &wire::Job, place: &Place, now: Timestamp) -> Option<JobNotice> {
         let fact = job.fact(&job.status).filter(|fact| !fact.is_over())?;
         let mut notice = job.notice(&self.forge, place.clone(), fact, now);
-        self.hearing.found(job.id, notice.queued_at, now);
-        notice.queued_at = self.hub.watch.by_our_clock(notice.queued_at);
+        self.delivery_stats.found(job.id, notice.queued_at, now);
+        notice.queued_at = self.api.watch.by_our_clock(notice.queued_at);
         Some(notice)
     }
 
@@ -105,15 +105,15 @@ impl GitHub {
         let begun = Instant::now();
         let cleared_from = match &registered {
             Some(_) => {
-                self.looks.is_registered(&who.name);
+                self.search_cursor.is_registered(&who.name);
                 None
             }
-            None => Some(self.looks.is_gone(&who.name, begun)),
+            None => Some(self.search_cursor.is_gone(&who.name, begun)),
         };
         let places = self.candidates(scope).await?;
         let all = places.len();
         let is_open = |place: &Place| {
-            !cleared_from.is_some_and(|from| self.looks.clears(place, &who.name, from))
+            !cleared_from.is_some_and(|from| self.search_cursor.clears(place, &who.name, from))
         };
         let open: Vec<Place> = places.into_iter().filter(is_open).collect();
         let (now, later) = round(open, cleared_from.is_some_and(|from| begun >= from));
@@ -153,7 +153,7 @@ impl GitHub {
         let mut asked = JoinSet::new();
         let mut failed = None;
         loop {
-            while asked.len() < AT_ONCE && failed.is_none() {
+            while asked.len() < PARALLEL_SEARCHES && failed.is_none() {
                 let Some(place) = places.next() else { break };
                 let (github, name) = (self.clone(), name.clone());
                 asked.spawn(async move { github.work_in(&place, &name).await });
@@ -174,7 +174,7 @@ impl GitHub {
     async fn work_in(&self, place: &Place, name: &RunnerName) -> Result<Option<JobId>, Failure> {
         let begun = Instant::now();
         let jobs = self.jobs_of_runs(place, Lane::Check, &AT_WORK).await?;
-        self.looks.note(place, begun, jobs.iter().filter_map(worker).collect());
+        self.search_cursor.note(place, begun, jobs.iter().filter_map(worker).collect());
         let names = |job: &&wire::Job| worker(job).is_some_and(|it| it.is_of(name.as_str()));
         let job = jobs.iter().find(names);
         Ok(job.map(|job| JobId { forge: self.forge.clone(), number: job.id }))
@@ -191,8 +191,8 @@ impl GitHub {
             field: "repositories",
             etags: Some(&self.etags),
         };
-        let (identity, listed) = self.hub.list_as_shown::<wire::Repository>(list).await?;
-        match self.hub.reach(&identity, scope).await? {
+        let (identity, listed) = self.api.list_as_shown::<wire::Repository>(list).await?;
+        match self.api.reach(&identity, scope).await? {
             Reach::Whole => Ok(in_question(owner, heard, &listed)),
             Reach::Selected => Err(Failure::Denied {
                 why: format!(
@@ -230,7 +230,7 @@ impl GitHub {
         field: &'static str,
     ) -> Result<Vec<T>, Failure> {
         let scope = repository(place);
-        self.hub.list(List { scope: &scope, lane, route, field, etags: Some(&self.etags) }).await
+        self.api.list(List { scope: &scope, lane, route, field, etags: Some(&self.etags) }).await
     }
 }
 
@@ -246,7 +246,7 @@ fn round(mut open: Vec<Place>, adds_up: bool) -> (Vec<Place>, usize) {
     if open.len() <= ALL {
         return (open, 0);
     }
-    let searched = if adds_up { ALL } else { AT_ONCE };
+    let searched = if adds_up { ALL } else { PARALLEL_SEARCHES };
     let later = open.len() - searched;
     open.truncate(searched);
     (open, later)
@@ -292,7 +292,10 @@ mod tests {
     fn a_search_that_cannot_be_ended_is_hardly_begun_unless_rounds_add_up() {
         let places = |count: usize| (0..count).map(|it| heard(&it.to_string())).collect();
         assert_eq!(round(places(ALL), false), (places(ALL), 0));
-        assert_eq!(round(places(ALL + 1), false), (places(AT_ONCE), ALL + 1 - AT_ONCE));
+        assert_eq!(
+            round(places(ALL + 1), false),
+            (places(PARALLEL_SEARCHES), ALL + 1 - PARALLEL_SEARCHES)
+        );
         assert_eq!(round(places(ALL + 1), true), (places(ALL), 1));
     }
 }

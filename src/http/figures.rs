@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use ostler_actors::mail::lost_letters;
+use ostler_actors::mail::lost_messages;
 use ostler_actors::model::elapsed;
 
-use super::Doors;
+use super::AppState;
 use super::problem::Problem;
 use crate::daemon::Stage;
 use crate::telemetry::metrics::{Board, BoardPool, MEDIA_TYPE};
@@ -16,19 +16,19 @@ const FORWARDED: [&str; 3] = ["Forwarded", "X-Forwarded-For", "X-Real-IP"];
 
 /// Writes the figures.
 pub(super) async fn metrics(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Problem> {
     let peer = request.peer_addr().map(|address| address.ip());
     let forwarded = FORWARDED.iter().any(|name| request.headers().contains_key(*name));
     if forwarded || !peer.is_some_and(|peer| peer.to_canonical().is_loopback()) {
-        doors.gate.admit(request.headers(), request.method(), peer)?;
+        app_state.gate.admit(request.headers(), request.method(), peer)?;
     }
-    let text = doors.metrics.written(&doors.board());
+    let text = app_state.metrics.written(&app_state.board());
     Ok(HttpResponse::Ok().content_type(MEDIA_TYPE).body(text))
 }
 
-impl Doors {
+impl AppState {
     /// Reads the board off for the figures.
     fn board(&self) -> Board {
         let now = self.clock.now();
@@ -53,10 +53,10 @@ impl Doors {
             pools,
             forges: figures.collect(),
             now,
-            asks: self.registry.asks(),
+            request_counts: self.registry.request_counts(),
             leaks: self.leaks(),
             violations: self.registry.violations(),
-            lost_letters: lost_letters(),
+            lost_messages: lost_messages(),
             leader: u8::from(self.status.shown().stage == Stage::Leading),
         }
     }

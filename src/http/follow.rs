@@ -9,7 +9,7 @@ use ostler_actors::model::{Event, Job, JobId, Subject, What, elapsed};
 use tokio::task::JoinHandle;
 use tracing::warn;
 
-use super::Doors;
+use super::AppState;
 use crate::store::{JobQuery, Page, Sequenced};
 use crate::telemetry::chronicle::{self, Listener};
 
@@ -39,7 +39,7 @@ impl Drop for Following {
     }
 }
 
-impl Doors {
+impl AppState {
     /// Begins to follow the events, for readers, the page and whoever else listens, and to tell
     /// people what they should know.
     pub fn follow(
@@ -49,10 +49,10 @@ impl Doors {
     ) -> Following {
         let mut listeners: Vec<Box<dyn Listener>> = vec![Box::new(Ear(self.clone()))];
         listeners.extend(others);
-        let (doors, history) = (self.clone(), Arc::clone(&self.history));
+        let (app_state, history) = (self.clone(), Arc::clone(&self.history));
         let registry = Arc::clone(&self.registry);
         let following = tokio::spawn(async move {
-            doors.recall().await;
+            app_state.recall().await;
             chronicle::follow(history, registry, listeners).await;
         });
         let totals = tokio::spawn(tell_totals(self.clone()));
@@ -89,12 +89,12 @@ impl Doors {
 }
 
 /// Hears for the doors.
-struct Ear(Doors);
+struct Ear(AppState);
 
 #[async_trait]
 impl Listener for Ear {
     async fn hear(&mut self, told: &Sequenced) {
-        self.0.hub.tell(told);
+        self.0.event_hub.tell(told);
         let Event { subject, what, count, .. } = &told.event;
         if let (Subject::Instance(_), What::Forgotten, 1) = (subject, what, count) {
             self.0.forgotten.0.fetch_add(1, Ordering::Relaxed);
@@ -108,18 +108,18 @@ impl Listener for Ear {
 }
 
 /// Tells readers the totals when they change, at most once a second.
-async fn tell_totals(doors: Doors) {
+async fn tell_totals(app_state: AppState) {
     let mut ticks = tokio::time::interval(TOTALS);
     let mut told = None;
     loop {
         ticks.tick().await;
-        if !doors.hub.is_read() {
+        if !app_state.event_hub.is_read() {
             told = None;
             continue;
         }
-        let totals = doors.totals();
+        let totals = app_state.totals();
         if told.as_ref() != Some(&totals) {
-            doors.hub.show(&totals);
+            app_state.event_hub.show(&totals);
             told = Some(totals);
         }
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use actix_web::{HttpResponse, web};
 use serde_json::json;
 
-use super::Doors;
+use super::AppState;
 use crate::daemon::Stage;
 
 /// How long the store may take for one small read.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Says that the process lives.
 pub(super) async fn alive() -> HttpResponse {
@@ -17,18 +17,18 @@ pub(super) async fn alive() -> HttpResponse {
 }
 
 /// Says whether it leads, its store answers and takes saves; the details are for people.
-pub(super) async fn ready(doors: web::Data<Doors>) -> HttpResponse {
-    let shown = doors.status.shown();
-    let read = tokio::time::timeout(PATIENCE, doors.records.controller()).await;
+pub(super) async fn ready(app_state: web::Data<AppState>) -> HttpResponse {
+    let shown = app_state.status.shown();
+    let read = tokio::time::timeout(PROBE_TIMEOUT, app_state.records.controller()).await;
     let store = match read {
         Ok(Ok(_)) => None,
         Ok(Err(why)) => Some(why.to_string()),
-        Err(_) => Some(format!("the store did not answer in {} s", PATIENCE.as_secs())),
+        Err(_) => Some(format!("the store did not answer in {} s", PROBE_TIMEOUT.as_secs())),
     };
-    let failing = doors.saves.failing();
+    let failing = app_state.saves.failing();
     let ready = shown.stage == Stage::Leading && store.is_none() && failing.is_none();
     let saves = failing.map(|(time, why)| format!("failing for {} s: {why}", time.as_secs()));
-    let foreign = doors.registry.foreign();
+    let foreign = app_state.registry.foreign();
     let body = json!({
         "ready": ready,
         "stage": shown.stage,
@@ -36,7 +36,7 @@ pub(super) async fn ready(doors: web::Data<Doors>) -> HttpResponse {
         "saves": saves.unwrap_or_else(|| "ok".into()),
         "config": shown.config_problem.unwrap_or_else(|| "ok".into()),
         "foreign_machines": foreign.keys().map(ToString::to_string).collect::<Vec<_>>(),
-        "violations": doors.registry.violations(),
+        "violations": app_state.registry.violations(),
     });
     let mut answer = if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
     answer.json(body)

@@ -16,7 +16,7 @@
 //! a machine or a row of the core.
 
 pub mod api;
-mod doors;
+mod app_state;
 mod figures;
 mod follow;
 mod gate;
@@ -39,7 +39,7 @@ use actix_web::{App, HttpResponse, HttpServer, web};
 use tokio::task::JoinHandle;
 use tracing::warn;
 
-pub use doors::{Doors, Parts};
+pub use app_state::{AppState, Parts};
 pub use follow::Following;
 pub use problem::Problem;
 pub use tls::BadCertificate;
@@ -112,11 +112,11 @@ impl Server {
 }
 
 /// Starts the servers.
-pub fn serve(config: &Http, doors: &Doors) -> Result<Server, NoServer> {
+pub fn serve(config: &Http, app_state: &AppState) -> Result<Server, NoServer> {
     let certificate = config.tls.as_ref().map(Certificate::read).transpose()?;
     let certificate = certificate.as_ref();
     let listen = |address| move |source| NoServer::Listen { address, source };
-    let everything = bind(config.listen, doors, certificate, |app| {
+    let everything = bind(config.listen, app_state, certificate, |app| {
         app.route("/healthz", web::get().to(health::alive))
             .route("/readyz", web::get().to(health::ready))
             .route("/openapi.json", web::get().to(describe))
@@ -129,7 +129,7 @@ pub fn serve(config: &Http, doors: &Doors) -> Result<Server, NoServer> {
     let mut server =
         Server { address: everything.0, public: None, handles: vec![everything.1], renewal: None };
     if let Some(address) = config.public_listen {
-        let outside = bind(address, doors, certificate, public).map_err(listen(address))?;
+        let outside = bind(address, app_state, certificate, public).map_err(listen(address))?;
         server.public = Some(outside.0);
         server.handles.push(outside.1);
     }
@@ -147,15 +147,15 @@ fn public(app: &mut web::ServiceConfig) {
 
 fn bind(
     address: SocketAddr,
-    doors: &Doors,
+    app_state: &AppState,
     certificate: Option<&Arc<Certificate>>,
     routes: impl Fn(&mut web::ServiceConfig) + Clone + Send + 'static,
 ) -> io::Result<(SocketAddr, ServerHandle)> {
-    let doors = web::Data::new(doors.clone());
+    let app_state = web::Data::new(app_state.clone());
     let transport = if certificate.is_some() { Transport::Tls } else { Transport::Plain };
     let server = HttpServer::new(move || {
         App::new()
-            .app_data(doors.clone())
+            .app_data(app_state.clone())
             .app_data(web::QueryConfig::default().error_handler(|why, _| bad_query(&why)))
             .app_data(web::PathConfig::default().error_handler(|why, _| bad_path(&why)))
             .wrap(headers::security(transport))

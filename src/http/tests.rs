@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use ostler_actors::mail::Office;
+use ostler_actors::mail::ActorRef;
 use ostler_actors::model::{ForgeId, Scope};
 use ostler_actors::ports::{Chance, Clock};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -32,7 +32,7 @@ impl Chance for Epoch {
 
 /// Holds a server and what it needs to live.
 struct Stage {
-    doors: Doors,
+    app_state: AppState,
     config: Arc<Config>,
     server: Server,
     _folder: tempfile::TempDir,
@@ -48,9 +48,9 @@ async fn stage() -> Stage {
     config.http.public_listen = None;
     let clock = Arc::new(Epoch) as Arc<dyn Clock>;
     let config = Arc::new(config);
-    let doors = Doors::new(Parts {
+    let app_state = AppState::new(Parts {
         store: &store,
-        fleet: Office::default(),
+        fleet: ActorRef::default(),
         registry: Arc::default(),
         status: Arc::default(),
         clock,
@@ -58,8 +58,8 @@ async fn stage() -> Stage {
         controller: "us".into(),
         metrics: Arc::default(),
     });
-    let server = serve(&config.http, &doors).expect("a server");
-    Stage { doors, config, server, _folder: folder }
+    let server = serve(&config.http, &app_state).expect("a server");
+    Stage { app_state, config, server, _folder: folder }
 }
 
 /// Returns the one forge of the configuration.
@@ -93,14 +93,14 @@ async fn nobody_waits_for_a_body_that_will_not_be_taken() {
     let name = forges.keys().next().expect("a forge").to_string();
     let answer = knock(&stage, &name, 100).await;
     assert!(answer.contains(" 503 "), "before anything is open: {answer}");
-    stage.doors.open(&stage.config, &forges, &[]);
+    stage.app_state.open(&stage.config, &forges, &[]);
     let answer = knock(&stage, "nobody", 100).await;
     assert!(answer.contains(" 404 "), "{answer}");
     let answer = knock(&stage, &name, 100).await;
     assert!(answer.contains(" 401 "), "unsigned: {answer}");
     let answer = knock(&stage, &name, 26 << 20).await;
     assert!(answer.contains(" 413 "), "too large: {answer}");
-    stage.doors.shut();
+    stage.app_state.shut();
     let answer = knock(&stage, &name, 100).await;
     assert!(answer.contains(" 503 "), "the sender shall keep it: {answer}");
 }
@@ -112,8 +112,8 @@ async fn scopes_with_runners_left_are_listened_to_beside_those_of_pools() {
     let id = forges.keys().next().expect("a forge").clone();
     let left = Scope::Organization("left".into());
     let elsewhere = (ForgeId::new("another"), Scope::Organization("other".into()));
-    stage.doors.open(&stage.config, &forges, &[(id.clone(), left.clone()), elsewhere]);
-    let doors::Visitor::Known(hook) = stage.doors.visitor(id.as_str()) else {
+    stage.app_state.open(&stage.config, &forges, &[(id.clone(), left.clone()), elsewhere]);
+    let app_state::WebhookSource::Known(hook) = stage.app_state.webhook_source(id.as_str()) else {
         panic!("the forge is known");
     };
     let pools = stage.config.pools.iter().map(|pool| pool.scope.clone());

@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use crate::config::{Source, Tls};
 
 /// How often the files are looked at.
-const GLANCE: Duration = Duration::from_secs(5);
+const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Tells why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +80,7 @@ impl Certificate {
     pub(super) fn renew(self: Arc<Self>, tls: Tls) -> JoinHandle<()> {
         tokio::spawn(async move {
             let mut known = Pem::read(&tls).ok();
-            let mut ticks = tokio::time::interval(GLANCE);
+            let mut ticks = tokio::time::interval(FILE_CHECK_INTERVAL);
             loop {
                 ticks.tick().await;
                 let found = Pem::read(&tls);

@@ -12,41 +12,41 @@ use ostler_actors::model::JobNotice;
 use ostler_actors::ports::Acceptance;
 use tracing::{debug, warn};
 
-use super::Doors;
-use super::doors::{Hook, Visitor};
+use super::AppState;
+use super::app_state::{Hook, WebhookSource};
 use super::problem::problem;
-use crate::github::webhook::{self, LARGEST, News, Refusal, Request};
+use crate::github::webhook::{self, MAX_DELIVERY_BYTES, Refusal, Request, WebhookEvent};
 
 /// How long a body may take; GitHub itself gives up after ten seconds.
 const SLOW_BODY: Duration = Duration::from_secs(10);
 
 /// Takes one delivery.
 pub(super) async fn deliver(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     forge: web::Path<String>,
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
-    let hook = match doors.visitor(&forge) {
-        Visitor::Known(hook) => hook,
-        Visitor::Stranger => {
+    let hook = match app_state.webhook_source(&forge) {
+        WebhookSource::Known(hook) => hook,
+        WebhookSource::Stranger => {
             return problem(404, "no forge of that name is configured; compare the hook's address");
         }
-        Visitor::Shut => {
+        WebhookSource::Shut => {
             return problem(
                 503,
                 "this daemon is stopping; the delivery was not taken, send it again",
             );
         }
     };
-    let (answer, outcome) = receive(&doors, &hook, &request, payload).await;
-    doors.metrics.count_webhook(hook.forge.as_str(), outcome);
+    let (answer, outcome) = receive(&app_state, &hook, &request, payload).await;
+    app_state.metrics.count_webhook(hook.forge.as_str(), outcome);
     answer
 }
 
 /// Takes one delivery of a forge of ours; also returns the word it is counted under.
 async fn receive(
-    doors: &Doors,
+    app_state: &AppState,
     hook: &Hook,
     request: &HttpRequest,
     payload: web::Payload,
@@ -65,15 +65,17 @@ async fn receive(
         signature: header("X-Hub-Signature-256"),
         body: &body,
     };
-    let now = doors.clock.now();
+    let now = app_state.clock.now();
     match webhook::open(&hook.secrets, delivery, &hook.forge, &hook.scopes, now) {
-        Ok(News::Job(news)) => {
-            let notice = hook.github.hear(*news);
-            keep(doors, notice).await
+        Ok(WebhookEvent::Job(event)) => {
+            let notice = hook.github.hear(*event);
+            keep(app_state, notice).await
         }
-        Ok(news @ (News::Ping | News::Elsewhere(_) | News::Ignored(_))) => {
-            debug!(forge.id = %hook.forge, "delivery: {}", news.outcome());
-            (HttpResponse::Accepted().finish(), news.outcome())
+        Ok(
+            event @ (WebhookEvent::Ping | WebhookEvent::Elsewhere(_) | WebhookEvent::Ignored(_)),
+        ) => {
+            debug!(forge.id = %hook.forge, "delivery: {}", event.outcome());
+            (HttpResponse::Accepted().finish(), event.outcome())
         }
         Err(refusal) => (refuse(&refusal), refusal.outcome()),
     }
@@ -83,7 +85,9 @@ async fn receive(
 fn at_first_sight(request: &HttpRequest) -> Option<Refusal> {
     let headers = request.headers();
     let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    if announced.is_some_and(|text| text.parse().is_ok_and(|length: u64| length > LARGEST as u64)) {
+    if announced.is_some_and(|text| {
+        text.parse().is_ok_and(|length: u64| length > MAX_DELIVERY_BYTES as u64)
+    }) {
         return Some(Refusal::TooLarge);
     }
     (!headers.contains_key("X-Hub-Signature-256")).then_some(Refusal::Unsigned)
@@ -92,9 +96,9 @@ fn at_first_sight(request: &HttpRequest) -> Option<Refusal> {
 /// Reads a body that is neither too large nor too slow.
 async fn read(
     payload: web::Payload,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<web::Bytes, (HttpResponse, &'static str)> {
-    match tokio::time::timeout(patience, payload.to_bytes_limited(LARGEST)).await {
+    match tokio::time::timeout(timeout, payload.to_bytes_limited(MAX_DELIVERY_BYTES)).await {
         Ok(Ok(Ok(body))) => Ok(body),
         Ok(Ok(Err(why))) => Err((problem(400, &format!("the body broke off: {why}")), "malformed")),
         Ok(Err(_)) => Err((refuse(&Refusal::TooLarge), Refusal::TooLarge.outcome())),
@@ -105,14 +109,14 @@ async fn read(
 }
 
 /// Makes a notice durable, tells the fleet, and only then accepts it.
-async fn keep(doors: &Doors, notice: JobNotice) -> (HttpResponse, &'static str) {
+async fn keep(app_state: &AppState, notice: JobNotice) -> (HttpResponse, &'static str) {
     let Some(id) = notice.delivery.clone() else {
         return (problem(400, "the delivery has no id (`X-GitHub-Delivery`)"), "malformed");
     };
-    match doors.inbox.accept(id, notice.clone()).await {
+    match app_state.inbox.accept(id, notice.clone()).await {
         Ok(Acceptance::New) => {
             // A standby has no fleet; the leader finds the delivery in the inbox.
-            let _: Result<(), _> = doors.fleet.tell(ToFleet::Notice(notice));
+            let _: Result<(), _> = app_state.fleet.tell(ToFleet::Notice(notice));
             (HttpResponse::Accepted().finish(), "accepted")
         }
         Ok(Acceptance::Known) => (HttpResponse::Accepted().finish(), "duplicate"),

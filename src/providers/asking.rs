@@ -22,18 +22,18 @@ use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 
 /// How long one question may take; the daemon answers within 50 s.
-const TURN: Duration = Duration::from_secs(65);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 /// How long a connection may take to come up.
 const CONNECT: Duration = Duration::from_secs(10);
 /// The pause after a question that brought nothing, and its longest after failures.
-const PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
 /// How often a refusal is taken for a misunderstanding.
 const MISUNDERSTANDINGS: u32 = 5;
 /// How long one who was told to leave waits to be removed.
 const FORGOTTEN: Duration = Duration::from_mins(15);
 /// How large an answer may be.
-const LARGEST: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 /// Says whom to ask, and as whom.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ pub async fn ask_for_work(asking: &Asking, say: &mut impl FnMut(&str)) -> Result
         failures = if matches!(said, Said::Later(_)) { failures + 1 } else { 0 };
         match said {
             Said::Work(jit) => return Ok(jit),
-            Said::Nothing => tokio::time::sleep(PAUSE).await,
+            Said::Nothing => tokio::time::sleep(RETRY_DELAY).await,
             Said::Leave => {
                 if leaving.is_zero() {
                     say("told to leave; waiting to be removed");
@@ -93,26 +93,26 @@ pub async fn ask_for_work(asking: &Asking, say: &mut impl FnMut(&str)) -> Result
                 if leaving >= FORGOTTEN {
                     return Err(NoWork::Forgotten);
                 }
-                leaving += LONGEST_PAUSE;
-                tokio::time::sleep(LONGEST_PAUSE).await;
+                leaving += MAX_RETRY_DELAY;
+                tokio::time::sleep(MAX_RETRY_DELAY).await;
             }
             Said::Refused(why) => {
                 say(&format!("refused: {why}"));
                 if refusals >= MISUNDERSTANDINGS {
                     return Err(NoWork::Refused);
                 }
-                tokio::time::sleep(pause(refusals)).await;
+                tokio::time::sleep(retry_delay(refusals)).await;
             }
             Said::Later(why) => {
                 say(&format!("no answer: {why}"));
-                tokio::time::sleep(pause(failures)).await;
+                tokio::time::sleep(retry_delay(failures)).await;
             }
         }
     }
 }
 
-fn pause(times: u32) -> Duration {
-    PAUSE.saturating_mul(1 << times.min(10)).min(LONGEST_PAUSE)
+fn retry_delay(times: u32) -> Duration {
+    RETRY_DELAY.saturating_mul(1 << times.min(10)).min(MAX_RETRY_DELAY)
 }
 
 async fn ask(http: &Http, asking: &Asking) -> Said {
@@ -139,14 +139,14 @@ async fn ask(http: &Http, asking: &Asking) -> Said {
     let exchange = async {
         let answer = http.request(request).await.map_err(|error| chain(&error))?;
         let status = answer.status().as_u16();
-        let body = Limited::new(answer.into_body(), LARGEST).collect().await;
+        let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| error.to_string())?.to_bytes();
         Ok::<_, String>((status, body))
     };
-    match tokio::time::timeout(TURN, exchange).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
         Ok(Ok((status, body))) => understand(status, &body),
         Ok(Err(why)) => Said::Later(why),
-        Err(_) => Said::Later(format!("nothing in {} s", TURN.as_secs())),
+        Err(_) => Said::Later(format!("nothing in {} s", REQUEST_TIMEOUT.as_secs())),
     }
 }
 

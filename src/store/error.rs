@@ -68,7 +68,7 @@ impl OpenError {
     /// Explains what the database said.
     #[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
     pub(super) fn failed(place: &Place, error: sqlx::Error) -> Self {
-        let why = told(&error);
+        let why = describe(&error);
         let broken = |what: &str, advice| Self::Broken {
             place: place.clone(),
             what: format!("{what} ({why})"),
@@ -127,7 +127,7 @@ pub(super) fn is_about_the_data(error: &sqlx::Error) -> bool {
 }
 
 /// Returns an error with its causes in one line.
-pub(super) fn told(error: &sqlx::Error) -> String {
+pub(super) fn describe(error: &sqlx::Error) -> String {
     if let sqlx::Error::Database(error) = error {
         return match error.code() {
             Some(code) => format!("{} [{code}]", error.message()),

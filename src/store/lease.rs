@@ -22,21 +22,21 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use super::error::{OpenError, told};
+use super::error::{OpenError, describe};
 use super::host::uptime;
+use super::lease_row::{self, Claimed, Judge};
 use super::link::Link;
 use super::place::Place;
-use super::tenure::{self, Claimed, Judge};
 use super::{Durability, SqlStore};
 
 /// How often a standby looks whether the file lock is free.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How often the holder of a file lock makes sure that it still is.
-const MAKE_SURE: Duration = Duration::from_secs(5);
+const LOCK_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Tells whether a tenure goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tenure {
+pub enum LeaseStatus {
     /// It is ours.
     Held,
     /// It is over, for good.
@@ -59,7 +59,7 @@ struct Held {
     /// Until when it is ours, in nanoseconds of uptime.
     until: AtomicU64,
     lost: AtomicBool,
-    tell: watch::Sender<Tenure>,
+    tell: watch::Sender<LeaseStatus>,
     bond: Mutex<Bond>,
 }
 
@@ -98,10 +98,10 @@ impl SqlStore {
             if !std::mem::replace(&mut said, true) {
                 tracing::info!(store = %self.place, "standing by: another process holds `{}`", lock.display());
             }
-            tokio::time::sleep(LOOK_AGAIN).await;
+            tokio::time::sleep(LOCK_POLL_INTERVAL).await;
         };
         let mut link = Link::open(&self.place, Durability::Full).await.map_err(away)?;
-        let claimed = tenure::claim(&mut link, Judge::FileLock, &holder).await;
+        let claimed = lease_row::claim(&mut link, Judge::FileLock, &holder).await;
         link.close().await;
         match claimed.map_err(|error| cannot_take(&error))? {
             Claimed::Ours(epoch) => {
@@ -152,7 +152,7 @@ async fn try_claim(
         Some(open) => open,
         None => Link::open(place, Durability::Full).await.map_err(away)?,
     };
-    let claim = tenure::claim(&mut open, Judge::Clock(length), holder);
+    let claim = lease_row::claim(&mut open, Judge::Clock(length), holder);
     match tokio::time::timeout(length, claim).await {
         Ok(Ok(claimed)) => {
             *link = Some(open);
@@ -185,7 +185,7 @@ impl Lease {
             length,
             until: AtomicU64::new(nanos(until)),
             lost: AtomicBool::new(false),
-            tell: watch::Sender::new(Tenure::Held),
+            tell: watch::Sender::new(LeaseStatus::Held),
             bond: Mutex::new(bond),
         });
         let keeper = tokio::spawn(keep(Arc::clone(&held)));
@@ -211,7 +211,7 @@ impl Lease {
     }
 
     /// Returns the news of this tenure.
-    pub fn watch(&self) -> watch::Receiver<Tenure> {
+    pub fn watch(&self) -> watch::Receiver<LeaseStatus> {
         self.held.tell.subscribe()
     }
 
@@ -235,10 +235,13 @@ impl Lease {
                     Some(link) => link,
                     None => Link::open(&self.held.place, Durability::Full).await.map_err(away)?,
                 };
-                let released = tenure::release(&mut link, self.epoch).await;
+                let released = lease_row::release(&mut link, self.epoch).await;
                 link.close().await;
                 released.map_err(|error| {
-                    StoreError::Unavailable(format!("cannot release the lease: {}", told(&error)))
+                    StoreError::Unavailable(format!(
+                        "cannot release the lease: {}",
+                        describe(&error)
+                    ))
                 })
             }
         }
@@ -256,7 +259,7 @@ impl Held {
     /// Ends the tenure, once.
     fn end(&self) {
         if !self.lost.swap(true, Ordering::AcqRel) {
-            self.tell.send_replace(Tenure::Lost);
+            self.tell.send_replace(LeaseStatus::Lost);
         }
     }
 
@@ -291,9 +294,9 @@ impl Held {
             Some(link) => link,
             None => Link::open(&self.place, Durability::Full).await.map_err(away)?,
         };
-        let ours = tenure::renew(&mut link, self.epoch, self.length).await;
+        let ours = lease_row::renew(&mut link, self.epoch, self.length).await;
         let ours = ours.map_err(|error| {
-            StoreError::Unavailable(format!("cannot renew the lease: {}", told(&error)))
+            StoreError::Unavailable(format!("cannot renew the lease: {}", describe(&error)))
         })?;
         *slot = Some(link);
         Ok(ours)
@@ -307,8 +310,11 @@ impl Held {
 /// Renews at a third of the lease, more often after a failure, until it is lost.
 async fn keep(held: Arc<Held>) {
     let by_file = matches!(&*held.bond.lock().await, Bond::File { .. });
-    let (calm, hasty) =
-        if by_file { (MAKE_SURE, MAKE_SURE) } else { (held.length / 3, held.length / 15) };
+    let (calm, hasty) = if by_file {
+        (LOCK_CHECK_INTERVAL, LOCK_CHECK_INTERVAL)
+    } else {
+        (held.length / 3, held.length / 15)
+    };
     let mut pause = calm;
     loop {
         tokio::time::sleep(pause).await;
@@ -368,5 +374,5 @@ fn away(error: OpenError) -> StoreError {
 }
 
 fn cannot_take(error: &sqlx::Error) -> StoreError {
-    StoreError::Unavailable(format!("cannot take the lease: {}", told(error)))
+    StoreError::Unavailable(format!("cannot take the lease: {}", describe(error)))
 }

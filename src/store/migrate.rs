@@ -58,11 +58,12 @@ pub(super) async fn version(link: &mut Link) -> Result<i64, sqlx::Error> {
 }
 
 async fn apply(link: &mut Link, number: i64, step: Sql) -> Result<(), sqlx::Error> {
-    const NOTE: Sql = sql!("insert into ostler_schema (version, applied_at) values ($1, " now ")");
+    const RECORD_STEP: Sql =
+        sql!("insert into ostler_schema (version, applied_at) values ($1, " now ")");
     let script = match link {
         Link::Sqlite(_) => step.sqlite,
         Link::Postgres(_) => step.postgres,
     };
     link.script(script).await?;
-    link.run(NOTE, vec![int(number)]).await.map(drop)
+    link.run(RECORD_STEP, vec![int(number)]).await.map(drop)
 }

@@ -19,7 +19,7 @@
 //! finds the mark or writes it.
 //!
 //! *One tenure.* Every save names its epoch, which is compared inside the same transaction with the
-//! `lease` row (`tenure`); a newer tenure therefore ends all older writers, whatever they believe.
+//! `lease` row (`lease_row`); a newer tenure therefore ends all older writers, whatever they believe.
 //!
 //! *One text for two engines.* Values are text and 64-bit numbers, bodies are JSON, batches travel
 //! as one JSON argument per statement. What differs between the engines is a handful of pieces in
@@ -35,6 +35,7 @@ mod health;
 mod history;
 mod host;
 mod lease;
+mod lease_row;
 mod link;
 mod migrate;
 mod place;
@@ -43,7 +44,6 @@ mod rows;
 mod saves;
 mod seal;
 mod sql;
-mod tenure;
 pub mod upkeep;
 mod writer;
 
@@ -52,7 +52,7 @@ pub use error::OpenError;
 pub use health::SaveHealth;
 pub use history::{DeathQuery, History, InstanceQuery, JobQuery, Page, Paged, Sequenced};
 pub(crate) use host::uptime;
-pub use lease::{Lease, Tenure};
+pub use lease::{Lease, LeaseStatus};
 pub use migrate::SCHEMA;
 pub use place::Place;
 pub use seal::{AesSeal, SealError};
@@ -83,7 +83,7 @@ pub struct Options {
     /// How many connections read.
     pub readers: u32,
     /// How long PostgreSQL may take for one batch before it counts as away.
-    pub patience: Duration,
+    pub call_timeout: Duration,
     /// Is told of every commit.
     pub observer: Option<Arc<dyn Fn(Commit) + Send + Sync>>,
 }
@@ -94,7 +94,7 @@ impl Default for Options {
             durability: Durability::Full,
             batch: 4_096,
             readers: 4,
-            patience: Duration::from_secs(10),
+            call_timeout: Duration::from_secs(10),
             observer: None,
         }
     }

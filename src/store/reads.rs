@@ -16,7 +16,7 @@ use super::sql::{Sql, sql};
 use super::{SqlStore, unavailable};
 
 /// How long a reader waits for a server that hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl SqlStore {
     /// Reads rows and turns each into what it stands for.
@@ -27,7 +27,7 @@ impl SqlStore {
         args: Vec<Arg>,
         read: impl Fn(&Row) -> Result<T, sqlx::Error> + Send,
     ) -> Result<Vec<T>, StoreError> {
-        let rows = tokio::time::timeout(PATIENCE, self.readers.each(sql, args, read)).await;
+        let rows = tokio::time::timeout(READ_TIMEOUT, self.readers.each(sql, args, read)).await;
         let rows = rows.map_err(|_| unavailable(what, "no answer within half a minute"))?;
         rows.map_err(|error| unavailable(what, error))
     }

@@ -7,13 +7,13 @@ use ostler_actors::ports::StoreError;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::error::{OpenError, told};
+use super::error::{OpenError, describe};
 use super::link::{Link, int, text};
 use super::place::Place;
 use super::rows::{json, micros};
 use super::sql::{Sql, sql};
 use super::writer::Request;
-use super::{Durability, SqlStore, migrate, tenure};
+use super::{Durability, SqlStore, lease_row, migrate};
 
 /// Deliveries and tombstones are remembered at least this long: a forge redelivers for days.
 pub const MEMORY: Duration = Duration::from_hours(8 * 24);
@@ -181,7 +181,7 @@ pub async fn stats(url: &str) -> Result<Stats, OpenError> {
     let schema = migrate::version(&mut link).await.map_err(failed)?;
     let controller = link.first(CONTROLLER, Vec::new()).await.map_err(failed)?;
     let controller = controller.map_or(Ok(String::new()), |row| row.text(0)).map_err(failed)?;
-    let epoch = tenure::current(&mut link).await.map_err(failed)?.0;
+    let epoch = lease_row::current(&mut link).await.map_err(failed)?.0;
     let bytes = size(&mut link, &place).await.map_err(failed)?;
     let rows = count(&mut link).await.map_err(failed)?;
     link.close().await;
@@ -239,7 +239,10 @@ pub async fn vacuum(url: &str) -> Result<(), OpenError> {
     link.close().await;
     done.map_err(|error| match super::error::code(&error).as_deref() {
         Some("5" | "261" | "517") => OpenError::Refused {
-            what: format!("vacuum `{place}` while another process writes to it ({})", told(&error)),
+            what: format!(
+                "vacuum `{place}` while another process writes to it ({})",
+                describe(&error)
+            ),
             advice: "try again, or stop the daemon first".into(),
         },
         Some(_) | None => OpenError::failed(&place, error),

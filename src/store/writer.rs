@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::batch::{Answer, Failure, Known, Op, Plan, plan};
-use super::error::{OpenError, is_about_the_data, told};
+use super::error::{OpenError, describe, is_about_the_data};
 use super::link::{Arg, Link, int, text};
 use super::place::Place;
 use super::rows::json;
@@ -105,10 +105,11 @@ impl Writer {
 
     async fn prune(&mut self, order: Order) -> Result<Pruned, Trouble> {
         let mut link = self.link().await?;
-        let patience = self.options.patience;
-        let pruned = match tokio::time::timeout(patience, upkeep::prune(&mut link, order)).await {
+        let call_timeout = self.options.call_timeout;
+        let pruned = match tokio::time::timeout(call_timeout, upkeep::prune(&mut link, order)).await
+        {
             Ok(pruned) => pruned.map_err(Trouble::from),
-            Err(_) => Err(Trouble::slow(patience)),
+            Err(_) => Err(Trouble::slow(call_timeout)),
         };
         match pruned {
             Ok(pruned) => {
@@ -156,10 +157,10 @@ impl Writer {
             // A local disk answers or does not; a transaction there cannot be abandoned.
             Link::Sqlite(_) => transact(&mut link, ops).await.map_err(Trouble::from),
             Link::Postgres(_) => {
-                let patience = self.options.patience;
-                match tokio::time::timeout(patience, transact(&mut link, ops)).await {
+                let call_timeout = self.options.call_timeout;
+                match tokio::time::timeout(call_timeout, transact(&mut link, ops)).await {
                     Ok(done) => done.map_err(Trouble::from),
-                    Err(_) => Err(Trouble::slow(patience)),
+                    Err(_) => Err(Trouble::slow(call_timeout)),
                 }
             }
         };
@@ -194,8 +195,8 @@ struct Trouble {
 }
 
 impl Trouble {
-    fn slow(patience: Duration) -> Self {
-        Self { why: format!("no answer within {} s", patience.as_secs_f32()), alone: false }
+    fn slow(call_timeout: Duration) -> Self {
+        Self { why: format!("no answer within {} s", call_timeout.as_secs_f32()), alone: false }
     }
 
     fn answers(self, count: usize) -> Answers {
@@ -205,7 +206,7 @@ impl Trouble {
 
 impl From<sqlx::Error> for Trouble {
     fn from(error: sqlx::Error) -> Self {
-        Self { alone: is_about_the_data(&error), why: told(&error) }
+        Self { alone: is_about_the_data(&error), why: describe(&error) }
     }
 }
 

@@ -15,11 +15,11 @@ use tracing::warn;
 use crate::store::{History, Sequenced};
 
 /// How many events are read at once.
-const AT_ONCE: u32 = 1000;
+const READ_BATCH: u32 = 1000;
 /// How long the chronicle looks away when nobody wakes it: events of another daemon wake nobody.
-const GLANCE: Duration = Duration::from_secs(1);
+const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long it lets events gather.
-const PAUSE: Duration = Duration::from_millis(25);
+const GATHER_DELAY: Duration = Duration::from_millis(25);
 
 /// Hears every event, in the order of the store.
 #[async_trait]
@@ -38,7 +38,7 @@ pub async fn follow(
     let mut place = begin(&*history).await;
     loop {
         loop {
-            match history.events_after(place, AT_ONCE).await {
+            match history.events_after(place, READ_BATCH).await {
                 Ok(events) if events.is_empty() => break,
                 Ok(events) => {
                     for told in &events {
@@ -50,15 +50,17 @@ pub async fn follow(
                 }
                 Err(why) => {
                     warn!("events are not followed for the moment: {why}");
-                    tokio::time::sleep(GLANCE).await;
+                    tokio::time::sleep(IDLE_POLL_INTERVAL).await;
                 }
             }
         }
         // Whether it is told of one event or of having missed thousands: it looks.
-        if let Ok(Err(RecvError::Closed)) = tokio::time::timeout(GLANCE, feed.recv()).await {
+        if let Ok(Err(RecvError::Closed)) =
+            tokio::time::timeout(IDLE_POLL_INTERVAL, feed.recv()).await
+        {
             return;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(GATHER_DELAY).await;
         feed = feed.resubscribe();
     }
 }
@@ -70,7 +72,7 @@ async fn begin(history: &dyn History) -> i64 {
             Ok(place) => return place,
             Err(why) => {
                 warn!("events are not followed yet: {why}");
-                tokio::time::sleep(GLANCE).await;
+                tokio::time::sleep(IDLE_POLL_INTERVAL).await;
             }
         }
     }

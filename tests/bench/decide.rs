@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use ostler_actors::model::{Instance, PoolSpec};
-use ostler_actors::testing::decide::{Standing, live_one_life};
+use ostler_actors::testing::decide::{PlanBench, live_one_life};
 use ostler_actors::testing::{Plan, World, in_virtual_time, pool, start_fleet};
 
 /// How long each figure is measured.
@@ -31,7 +31,7 @@ fn main() {
     println!("  floor: two copies of it  {copies:>14.0} a second");
     for size in [10, 100, 1_000, 10_000] {
         let spec = PoolSpec { max: size * 2, ..pool("linux", "witness", size) };
-        let standing = Standing::of(spec, size);
+        let standing = PlanBench::of(spec, size);
         let plans = rate(|| {
             black_box(standing.plan(black_box(5)));
             1
@@ -65,6 +65,6 @@ fn a_row() -> Instance {
         world.crash(Duration::from_secs(1));
         world.plant_idle(0, 1);
         let outside = world.outside();
-        outside.shelf.live_rows().next().map(|row| Instance::clone(row)).expect("the one row")
+        outside.records.live_rows().next().map(|row| Instance::clone(row)).expect("the one row")
     })
 }

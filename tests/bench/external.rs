@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ostler::providers::external::{Book, External, ExternalSettings, Interface, Release};
+use ostler::providers::external::{External, ExternalSettings, Interface, MachineRecords, Release};
 use ostler::tokens::Tokens;
 use ostler_actors::model::{ControllerId, MachineName, MachineSpec, PoolId, Stamp};
 use ostler_actors::ports::{CreateOrder, Grace, MachineRef, Provider as _};
@@ -35,7 +35,7 @@ const ALLOWED: Duration = Duration::from_millis(3);
 struct Notebook(Mutex<BTreeMap<MachineName, Stamp>>);
 
 #[async_trait]
-impl Book for Notebook {
+impl MachineRecords for Notebook {
     async fn controller(&self) -> Result<ControllerId, String> {
         Ok(ControllerId::new("9f1b5bd6-0a53-4f0d-8a3c-0f6f6f1d9a01"))
     }

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use ostler::config::{Config, Outside, load};
 use ostler::daemon::{Stage, Status, on_system};
-use ostler::http::{Doors, Parts, serve};
+use ostler::http::{AppState, Parts, serve};
 use ostler::store::{History as _, Options, SqlStore};
-use ostler_actors::mail::Office;
+use ostler_actors::mail::ActorRef;
 use ostler_actors::model::{PoolSpec, Subject};
 use ostler_actors::ports::{Clock, InstanceRows as _};
 use ostler_actors::registry::Registry;
@@ -88,9 +88,9 @@ async fn measure(registry: Arc<Registry>) {
     let store = SqlStore::open(&url, Options::default()).await.expect("a store");
     let status = Arc::<Status>::default();
     status.enter(Stage::Leading);
-    let doors = Doors::new(Parts {
+    let app_state = AppState::new(Parts {
         store: &store,
-        fleet: Office::default(),
+        fleet: ActorRef::default(),
         registry,
         status,
         clock: Arc::new(Real),
@@ -98,8 +98,8 @@ async fn measure(registry: Arc<Registry>) {
         controller: "bench".into(),
         metrics: Arc::default(),
     });
-    let following = doors.follow(Vec::new(), std::future::pending());
-    let server = serve(&config.http, &doors).expect("a server");
+    let following = app_state.follow(Vec::new(), std::future::pending());
+    let server = serve(&config.http, &app_state).expect("a server");
     let address = server.address();
     for (what, path, goal) in [
         ("floor: a bare handler", "/healthz", None),
@@ -113,7 +113,7 @@ async fn measure(registry: Arc<Registry>) {
         println!("  {what:<30} p50 {:>9.2?}  p99 {:>9.2?}  {goal}", at(50), at(99));
     }
     stream(&store, address).await;
-    doors.end_readings();
+    app_state.end_readings();
     drop(following);
     server.stop(Duration::from_secs(5)).await;
 }
@@ -181,7 +181,7 @@ async fn stream(store: &SqlStore, address: SocketAddr) {
     let request = format!("GET /api/v1/events HTTP/1.1\r\nHost: {address}\r\n\r\n");
     let mut stalled = tokio::net::TcpStream::connect(address).await.expect("it listens");
     stalled.write_all(request.as_bytes()).await.expect("a request");
-    let tenure = store.take_lease(Duration::from_mins(5)).await.expect("a lease");
+    let leadership = store.take_lease(Duration::from_mins(5)).await.expect("a lease");
     let before = store.last_event().await.expect("a place");
     let last = before + i64::from(EVENTS);
     let (mut readers, mut greetings) = (Vec::new(), Vec::new());
@@ -198,7 +198,7 @@ async fn stream(store: &SqlStore, address: SocketAddr) {
     }
     let mut row = instance("followed");
     for place in 0..EVENTS {
-        let mut save = saved(&row, tenure.epoch());
+        let mut save = saved(&row, leadership.epoch());
         save.events = vec![event(&Subject::Instance(row.id.clone()), place, 1)];
         store.save(save).await.expect("a save");
         row.version = row.version.next();

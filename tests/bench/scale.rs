@@ -39,7 +39,7 @@ async fn memory_and_time(began: u64) {
     let settled = settle(&mut world).await;
     let lives = resident();
     let idle = idle_cost(&mut world).await;
-    assert_eq!(world.outside().shelf.live_rows().count(), rows.len(), "nobody may come or go");
+    assert_eq!(world.outside().records.live_rows().count(), rows.len(), "nobody may come or go");
     let whole = lives.saturating_sub(floor) / 1024;
     let each = kib(lives.saturating_sub(stored));
     println!("  restart, every row owned     {took:>10.1?}   (goal 5 s)");
@@ -95,7 +95,7 @@ async fn idle_cost(world: &mut World) -> f64 {
 /// Returns bare copies of all rows.
 fn bare_rows(world: &World) -> BTreeMap<InstanceId, Box<Instance>> {
     let outside = world.outside();
-    let rows = outside.shelf.live_rows();
+    let rows = outside.records.live_rows();
     rows.map(|row| (row.id.clone(), Box::new(Instance::clone(row)))).collect()
 }
 

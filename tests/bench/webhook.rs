@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use aws_lc_rs::hmac;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
-use support::daemon::{SECRET, Stage, pool};
+use support::daemon::{Stage, WEBHOOK_SECRET, pool};
 use support::process::Daemon;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -190,7 +190,7 @@ async fn main() {
         Daemon::spawn_saying(&stage.path("ostler.toml"), &log, "warn,ostler=info", &[]);
     stage.until_it_leads(&mut daemon, Duration::from_secs(30)).await;
     let address = daemon.address().expect("it listens").to_string();
-    let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, WEBHOOK_SECRET.as_bytes());
     let sender = Arc::new(Sender { address, key, number: AtomicU64::new(1_000_000) });
 
     let commits = bare_commits(disk.path(), length.min(Duration::from_secs(3))).await;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use ostler::demo::agent::Deed;
+use ostler::demo::agent::Step;
 use serde_json::{Value, json};
 
 use super::page_of;
@@ -43,9 +43,9 @@ async fn every_view_can_be_heard_seen_and_reached_by_keyboard() {
     let Some(browser) = Browser::start() else { return };
     let mut stage = Stage::on_sqlite(&pool(1, 3));
     let mut daemon = stage.lead().await;
-    stage.queue_as("job that dies", &["self-hosted", "linux"], Deed::Abort, 300);
-    stage.queue_as("long build", &["self-hosted", "linux"], Deed::Succeed, 120_000);
-    stage.queue_as("build for nobody", &["self-hosted", "windows"], Deed::Succeed, 1000);
+    stage.queue_as("job that dies", &["self-hosted", "linux"], Step::Abort, 300);
+    stage.queue_as("long build", &["self-hosted", "linux"], Step::Succeed, 120_000);
+    stage.queue_as("build for nobody", &["self-hosted", "windows"], Step::Succeed, 1000);
     let page = page_of(&mut daemon);
     browser.open(&format!("{page}#/deaths"));
     browser.until_shown("aborted").await;

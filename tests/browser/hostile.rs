@@ -1,6 +1,6 @@
 //! Names, labels and logs come from strangers: whatever they hold is text.
 
-use ostler::demo::agent::Deed;
+use ostler::demo::agent::Step;
 use serde_json::json;
 
 use super::page_of;
@@ -16,8 +16,8 @@ async fn a_jobs_name_labels_and_log_are_shown_and_do_nothing() {
     let mut stage = Stage::on_sqlite(&pool(0, 2));
     let mut daemon = stage.lead().await;
     // Its runner prints the job's name, so it is in the log tail too.
-    stage.queue_as(BAD, &["self-hosted", "linux"], Deed::Abort, 500);
-    stage.queue_as("for nobody", &["self-hosted", BAD], Deed::Succeed, 500);
+    stage.queue_as(BAD, &["self-hosted", "linux"], Step::Abort, 500);
+    stage.queue_as("for nobody", &["self-hosted", BAD], Step::Succeed, 500);
     let page = page_of(&mut daemon);
     browser.open(&format!("{page}#/jobs"));
     browser.until_shown("for nobody").await;
@@ -46,7 +46,7 @@ async fn no_answer_of_the_api_can_act_on_the_page() {
     let Some(browser) = Browser::start() else { return };
     let mut stage = Stage::on_sqlite(&pool(1, 2));
     let mut daemon = stage.lead().await;
-    stage.queue_as("long", &["self-hosted", "linux"], Deed::Abort, 1500);
+    stage.queue_as("long", &["self-hosted", "linux"], Step::Abort, 1500);
     let page = page_of(&mut daemon);
     // Every text that a stranger could have a hand in is made bad on its way to the page.
     let poison = format!(

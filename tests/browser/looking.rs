@@ -1,9 +1,9 @@
 //! What an operator does on the page: watch, filter, read a death, drain and resume.
 
-use ostler::demo::agent::Deed;
+use ostler::demo::agent::Step;
 use serde_json::json;
 
-use super::{LOOKS, page_of, until_counted};
+use super::{VIEWPORTS, page_of, until_counted};
 use crate::support::browser::Browser;
 use crate::support::daemon::{Stage, pool};
 
@@ -18,7 +18,7 @@ async fn numbers_change_without_a_reload_while_jobs_run() {
     until_counted(&browser, "1 idle").await;
     browser.run("window.loadedOnce = 'yes'");
     let jobs = [1, 2]
-        .map(|number| stage.queue_as(&format!("build {number}"), &USUAL, Deed::Succeed, 6000));
+        .map(|number| stage.queue_as(&format!("build {number}"), &USUAL, Step::Succeed, 6000));
     until_counted(&browser, "2 busy").await;
     browser
         .until("the news tell of it", "return document.querySelectorAll('.news li').length > 3")
@@ -121,7 +121,7 @@ async fn a_death_is_found_by_its_cause_and_tells_its_life_verdict_and_last_words
     let Some(browser) = Browser::start() else { return };
     let mut stage = Stage::on_sqlite(&pool(0, 2));
     let mut daemon = stage.lead().await;
-    stage.queue_as("job that fills the disk", &USUAL, Deed::Abort, 500);
+    stage.queue_as("job that fills the disk", &USUAL, Step::Abort, 500);
     let page = page_of(&mut daemon);
     browser.open(&format!("{page}#/deaths"));
     browser.until_shown("aborted").await;
@@ -146,7 +146,7 @@ async fn a_death_is_found_by_its_cause_and_tells_its_life_verdict_and_last_words
     let told = browser.run("return document.querySelector('.life').getAttribute('aria-label')");
     assert!(told.as_str().unwrap().contains("busy for"), "{told}");
     browser.must_be_quiet();
-    for (width, scheme, word) in LOOKS {
+    for (width, scheme, word) in VIEWPORTS {
         browser.size(width, 900);
         browser.prefer(scheme);
         browser.until("it is drawn to fit", "return document.querySelector('.life').clientWidth <= document.querySelector('.picture').clientWidth").await;
@@ -189,9 +189,9 @@ async fn a_waiting_job_says_why_and_pictures_are_kept_of_every_view() {
     let Some(browser) = Browser::start() else { return };
     let mut stage = Stage::on_sqlite(&pool(1, 1));
     let mut daemon = stage.lead().await;
-    stage.queue_as("long build", &USUAL, Deed::Succeed, 60_000);
-    stage.queue_as("build that waits", &USUAL, Deed::Succeed, 1000);
-    stage.queue_as("build for nobody", &["self-hosted", "windows"], Deed::Succeed, 1000);
+    stage.queue_as("long build", &USUAL, Step::Succeed, 60_000);
+    stage.queue_as("build that waits", &USUAL, Step::Succeed, 1000);
+    stage.queue_as("build for nobody", &["self-hosted", "windows"], Step::Succeed, 1000);
     let page = page_of(&mut daemon);
     browser.open(&format!("{page}#/jobs"));
     browser.until_shown("build that waits").await;
@@ -202,7 +202,7 @@ async fn a_waiting_job_says_why_and_pictures_are_kept_of_every_view() {
         )
         .await;
     browser.until_shown("build for nobody").await;
-    for (width, scheme, word) in LOOKS {
+    for (width, scheme, word) in VIEWPORTS {
         browser.size(width, 900);
         browser.prefer(scheme);
         for (view, name, shown) in [

@@ -14,7 +14,7 @@ use crate::support::browser::{Browser, Scheme};
 use crate::support::daemon::Daemon;
 
 /// How the page is looked at: so wide, in these colours.
-const LOOKS: [(u32, Scheme, &str); 4] = [
+const VIEWPORTS: [(u32, Scheme, &str); 4] = [
     (360, Scheme::Light, "light"),
     (360, Scheme::Dark, "dark"),
     (1280, Scheme::Light, "light"),

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ostler::demo::agent::Deed;
+use ostler::demo::agent::Step;
 use ostler::demo::github::{SimJob, SimStage};
 use ostler::store::{History as _, InstanceQuery, Page, SqlStore};
 use ostler_actors::model::{HolderId, State, What};
@@ -139,7 +139,7 @@ impl Churn {
             self.jobs += 1;
             // Longer than the lease of a dead daemon: the next one finds runners at work.
             let longest = if runners() < CROWD { 8_000 } else { 40_000 };
-            self.stage.queue(deed(self.jobs), 100 + self.dice.below(longest) as u64);
+            self.stage.queue(step(self.jobs), 100 + self.dice.below(longest) as u64);
         }
     }
 
@@ -234,14 +234,14 @@ fn is_over(job: &SimJob) -> bool {
 }
 
 /// Most jobs end well; the others take their runner with them.
-fn deed(number: u32) -> Deed {
+fn step(number: u32) -> Step {
     match number % 12 {
-        3 => Deed::Kill,
-        5 => Deed::Fail,
-        7 => Deed::Abort,
-        9 => Deed::Vanish,
-        11 => Deed::Terminate,
-        _ => Deed::Succeed,
+        3 => Step::Kill,
+        5 => Step::Fail,
+        7 => Step::Abort,
+        9 => Step::Vanish,
+        11 => Step::Terminate,
+        _ => Step::Succeed,
     }
 }
 

@@ -9,23 +9,23 @@ use std::time::Duration;
 
 use ostler::config::{Outside, load};
 use ostler::daemon::{Daemon as InProcess, Service, on_system};
-use ostler::demo::agent::Deed;
+use ostler::demo::agent::Step;
 use ostler::store::{History as _, InstanceQuery, Page, SqlStore};
 use ostler_actors::fleet::{ToFleet, Victim};
-use ostler_actors::mail::{Office, Reply};
+use ostler_actors::mail::{ActorRef, Reply};
 use ostler_actors::model::{
-    InstanceId, Petition, Setup, State, Subject, VerdictClass, What, WishRank,
+    InstanceId, RequestedBy, Setup, State, Subject, Urgency, VerdictClass, What,
 };
 use ostler_actors::ports::Records as _;
 use rustix::process::Signal;
-use tokio::sync::{mpsc as letters, watch};
+use tokio::sync::{mpsc as messages, watch};
 
 use crate::support::daemon::{Daemon, Stage, until};
 use crate::support::external::{Cloud, compiled};
 use crate::support::http::Client;
 
 /// How long anything here may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+const WAIT_LIMIT: Duration = Duration::from_mins(2);
 
 /// Holds a stage whose machines are made by an executable.
 struct Sky {
@@ -71,7 +71,7 @@ impl Sky {
 
     async fn until_nobody_is_left(&self, daemon: &mut Daemon) {
         let records = self.stage.records().await;
-        until("everyone is gone", PATIENCE, async || {
+        until("everyone is gone", WAIT_LIMIT, async || {
             daemon.must_live();
             records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
@@ -82,7 +82,7 @@ impl Sky {
     /// Returns how often each name was made, by the provider's own records.
     fn births(&self) -> BTreeMap<String, usize> {
         let mut births = BTreeMap::new();
-        for line in self.cloud.notes("made") {
+        for line in self.cloud.remarks("made") {
             let name = line.split(' ').next_back().unwrap_or_default().to_owned();
             *births.entry(name).or_default() += 1;
         }
@@ -94,8 +94,9 @@ impl Sky {
         assert_eq!(self.cloud.machines(), BTreeMap::new(), "machines were leaked");
         let doubled: Vec<_> = self.births().into_iter().filter(|(_, times)| *times > 1).collect();
         assert_eq!(doubled, [], "machines were doubled");
-        let (made, unmade) = (self.cloud.notes("made").len(), self.cloud.notes("unmade").len());
-        assert_eq!(made, unmade);
+        let (created, deleted) =
+            (self.cloud.remarks("made").len(), self.cloud.remarks("unmade").len());
+        assert_eq!(created, deleted);
         assert_eq!(self.stage.github.runners().len(), 0, "registrations were left");
         self.stage.check_logs(&["is lost; standing by"]);
     }
@@ -123,7 +124,7 @@ async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_
     sky.cloud.behave(SLOW);
     let mut daemon = sky.stage.lead().await;
     let under_way = || sky.cloud.under_way();
-    until("creates are in flight", PATIENCE, async || {
+    until("creates are in flight", WAIT_LIMIT, async || {
         daemon.must_live();
         sky.cloud.calls().iter().filter(|it| *it == "CreateInstance").count() >= 100
     })
@@ -131,12 +132,12 @@ async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_
     println!("{} calls under way, {} made", under_way(), sky.births().len());
     daemon.kill();
     // What the provider was asked for it does, daemon or not.
-    until("the provider is done", PATIENCE, async || under_way() == 0).await;
+    until("the provider is done", WAIT_LIMIT, async || under_way() == 0).await;
     println!("killed during creates; the provider made {}", sky.births().len());
 
     let mut daemon = sky.stage.lead().await;
     let records = sky.stage.records().await;
-    until("every machine has its owner", PATIENCE, async || {
+    until("every machine has its owner", WAIT_LIMIT, async || {
         daemon.must_live();
         let rows = records.live_instances(None).await.unwrap_or_default();
         let owned = |name: &String| rows.iter().any(|row| row.machine.as_str() == name);
@@ -144,13 +145,13 @@ async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_
             && sky.cloud.machines().values().all(owned)
     })
     .await;
-    let made = sky.cloud.machines().len();
-    assert!(made >= 100, "{made}");
+    let created = sky.cloud.machines().len();
+    assert!(created >= 100, "{created}");
 
     sky.cloud.behave("before.DeleteInstance=1500\nafter.DeleteInstance=1500");
     sky.configure(&pool("other", 0, 1, ""));
     daemon.signal(Signal::HUP);
-    until("deletes are in flight", PATIENCE, async || {
+    until("deletes are in flight", WAIT_LIMIT, async || {
         daemon.must_live();
         sky.cloud.calls().iter().filter(|it| *it == "DeleteInstance").count() >= 100
     })
@@ -162,14 +163,14 @@ async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_
 
     let mut daemon = sky.stage.lead().await;
     sky.until_nobody_is_left(&mut daemon).await;
-    until("the provider is done", PATIENCE, async || under_way() == 0).await;
+    until("the provider is done", WAIT_LIMIT, async || under_way() == 0).await;
     println!("{} names made, {} calls", sky.births().len(), sky.cloud.calls().len());
     sky.check();
 }
 
 /// Runs a daemon in this process, for what only its own people may say to it.
 struct Inside {
-    office: Office<ToFleet>,
+    actor_ref: ActorRef<ToFleet>,
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -182,21 +183,21 @@ impl Inside {
             let work = async move {
                 let loaded = load(&config, &Outside::real()).expect("a configuration");
                 let daemon = InProcess::open(loaded, Service::default()).await.expect("a daemon");
-                tell.send(daemon.office().clone()).expect("a listener");
-                let (_keep, news) = letters::channel(1);
+                tell.send(daemon.actor_ref().clone()).expect("a listener");
+                let (_keep, news) = messages::channel(1);
                 daemon.run(news, stopped).await.expect("an end");
             };
             on_system(work).expect("a system");
         });
-        let office = told.recv().expect("a daemon");
-        Self { office, stop, thread: Some(thread) }
+        let actor_ref = told.recv().expect("a daemon");
+        Self { actor_ref, stop, thread: Some(thread) }
     }
 
     fn force(&self, instance: &InstanceId) {
-        let by = Petition { who: "test".into(), why: "it hangs".into() };
-        let (instance, rank) = (instance.clone(), WishRank::Force);
-        let letter = ToFleet::Retire { instance, rank, by, reply: Reply::nobody() };
-        self.office.tell(letter).expect("a fleet");
+        let by = RequestedBy { who: "test".into(), why: "it hangs".into() };
+        let (instance, urgency) = (instance.clone(), Urgency::Force);
+        let message = ToFleet::Retire { instance, urgency, by, reply: Reply::nobody() };
+        self.actor_ref.tell(message).expect("a fleet");
     }
 }
 
@@ -215,7 +216,7 @@ impl Drop for Inside {
 async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
     let sky = Sky::new("timeout = \"15s\"", &pool("linux", 1, 1, "boot_timeout = \"10m\""));
     let mut daemon = sky.stage.lead().await;
-    until("there is a machine", PATIENCE, async || sky.cloud.machines().len() == 1).await;
+    until("there is a machine", WAIT_LIMIT, async || sky.cloud.machines().len() == 1).await;
     let machines = sky.cloud.machines();
     let (id, name) = machines.first_key_value().expect("a machine");
     let record = sky.cloud.state().join("machines").join(id);
@@ -228,7 +229,7 @@ async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
     std::fs::write(&late, as_it_was).expect("our folder");
     daemon.kill();
     let mut daemon = sky.stage.lead().await;
-    until("the late machine is gone", PATIENCE, async || {
+    until("the late machine is gone", WAIT_LIMIT, async || {
         daemon.must_live();
         !late.exists()
     })
@@ -253,7 +254,7 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     );
     let daemon = Inside::start(sky.stage.path("ostler.toml"));
     let records = sky.stage.records().await;
-    until("three machines live", PATIENCE, async || {
+    until("three machines live", WAIT_LIMIT, async || {
         let rows = records.live_instances(None).await.unwrap_or_default();
         rows.iter().filter(|row| row.uid.is_some()).count() == 3
     })
@@ -264,21 +265,21 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     // No replacements: they would hide what is left.
     let (pool, who) = ("linux".into(), "test".to_owned());
     let drain = ToFleet::Drain { pool, drained: true, who, reply: Reply::nobody() };
-    daemon.office.tell(drain).expect("a fleet");
+    daemon.actor_ref.tell(drain).expect("a fleet");
     for victim in &victims {
         daemon.force(victim);
     }
-    until("all three are being deleted", PATIENCE, async || {
+    until("all three are being deleted", WAIT_LIMIT, async || {
         sky.cloud.calls().iter().filter(|it| *it == "DeleteInstance").count() >= 3
     })
     .await;
     tokio::time::sleep(Duration::from_secs(2)).await; // the recipe says: two seconds into it
     daemon.force(&victims[0]);
     let panic = ToFleet::Panic(Victim::Instance(victims[1].clone()));
-    daemon.office.tell(panic).expect("a fleet");
+    daemon.actor_ref.tell(panic).expect("a fleet");
     let panic = ToFleet::Panic(Victim::Pool("linux".into()));
-    daemon.office.tell(panic).expect("a fleet");
-    until("nobody is left", PATIENCE, async || {
+    daemon.actor_ref.tell(panic).expect("a fleet");
+    until("nobody is left", WAIT_LIMIT, async || {
         records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
     })
     .await;
@@ -315,7 +316,7 @@ async fn a_machine_installs_itself_serves_a_job_and_leaves_nothing() {
         cache.display()
     ));
     let mut daemon = sky.stage.lead().await;
-    let job = sky.stage.queue(Deed::Succeed, 300);
+    let job = sky.stage.queue(Step::Succeed, 300);
     sky.stage.until_at_work(&[job]).await;
     sky.stage.until_all_jobs_are_over(&mut daemon).await;
     sky.drain(&mut daemon).await;
@@ -351,7 +352,7 @@ async fn a_machine_that_gives_up_is_a_boot_failure_in_its_own_words() {
     let records = sky.stage.records().await;
     let query = InstanceQuery::default();
     let page = Page { limit: 100, cursor: None };
-    until("one has given up", PATIENCE, async || {
+    until("one has given up", WAIT_LIMIT, async || {
         daemon.must_live();
         let rows = records.instances(&query, &page).await.map(|it| it.items).unwrap_or_default();
         rows.iter().any(|row| row.verdict.is_some())
@@ -374,7 +375,7 @@ async fn a_token_opens_what_one_machine_needs_until_it_is_done() {
     let more = "boot_timeout = \"10m\"\nproxy = { http = \"http://proxy:3128\" }";
     let sky = Sky::new("timeout = \"30s\"", &pool("linux", 1, 1, more));
     let mut daemon = sky.stage.lead().await;
-    until("a machine is made", PATIENCE, async || !sky.births().is_empty()).await;
+    until("a machine is made", WAIT_LIMIT, async || !sky.births().is_empty()).await;
     let name = sky.births().into_keys().next().expect("a name");
     let token = sky.cloud.bootstrap(&name)["instance-token"].as_str().expect("a token").to_owned();
     let stranger = Client::new(daemon.address().expect("it listens"));
@@ -420,7 +421,7 @@ async fn a_token_opens_what_one_machine_needs_until_it_is_done() {
     daemon.kill();
     let mut daemon = sky.stage.lead().await;
     // Its owner may not be on the board yet; a machine that were refused would give up for good.
-    until("its new owner answers", PATIENCE, async || {
+    until("its new owner answers", WAIT_LIMIT, async || {
         let again = machine.get(&metadata("credentials/credentials"));
         assert!([200, 503].contains(&again.status), "{again:?}");
         again.status == 200

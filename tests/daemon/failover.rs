@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ostler::demo::agent::Deed;
+use ostler::demo::agent::Step;
 use ostler::store::{History as _, InstanceQuery, Page};
 use ostler_actors::ports::Records as _;
 use rustix::process::Signal;
@@ -14,7 +14,7 @@ use crate::support::postgres::Postgres;
 /// The lease of the stage, and what a standby may take on top of it.
 const LEASE_AND_SOME: Duration = Duration::from_secs(3 + 5);
 /// How long a daemon may take to say what it is.
-const SOON: Duration = Duration::from_secs(40);
+const START_TIMEOUT: Duration = Duration::from_secs(40);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standby_takes_over_from_a_killed_leader_and_no_job_is_touched() {
@@ -22,14 +22,14 @@ async fn a_standby_takes_over_from_a_killed_leader_and_no_job_is_touched() {
     let stage = Stage::on(server.database(), &pool(1, 6));
     let leader = stage.lead().await;
     let mut standby = stand_by(&stage).await;
-    let jobs: Vec<u64> = (0..4).map(|_| stage.queue(Deed::Succeed, 8000)).collect();
+    let jobs: Vec<u64> = (0..4).map(|_| stage.queue(Step::Succeed, 8000)).collect();
     stage.until_at_work(&jobs).await;
     // From now on the standby takes the deliveries: durably, for whoever leads.
     stage.point_hook_at(standby.address().expect("it listens"));
     let heard = stage.answers().len();
-    stage.queue(Deed::Succeed, 300);
-    stage.queue(Deed::Kill, 300);
-    until("the standby has answered", SOON, async || {
+    stage.queue(Step::Succeed, 300);
+    stage.queue(Step::Kill, 300);
+    until("the standby has answered", START_TIMEOUT, async || {
         let answers = stage.answers();
         answers.len() >= heard + 2 && answers.iter().all(|status| *status != 0)
     })
@@ -49,16 +49,16 @@ async fn a_leader_that_slept_too_long_stands_by_and_disturbs_nobody() {
     let stage = Stage::on(server.database(), &pool(1, 6));
     let mut sleeper = stage.lead().await;
     let mut second = stand_by(&stage).await;
-    let jobs: Vec<u64> = (0..3).map(|_| stage.queue(Deed::Succeed, 12_000)).collect();
+    let jobs: Vec<u64> = (0..3).map(|_| stage.queue(Step::Succeed, 12_000)).collect();
     stage.until_at_work(&jobs).await;
 
     let frozen = Instant::now();
     sleeper.signal(Signal::STOP);
     stage.until_it_leads(&mut second, LEASE_AND_SOME).await;
     println!("led again after {:?}", frozen.elapsed());
-    stage.queue(Deed::Succeed, 300);
+    stage.queue(Step::Succeed, 300);
     sleeper.signal(Signal::CONT);
-    until("the sleeper stands by", SOON, async || {
+    until("the sleeper stands by", START_TIMEOUT, async || {
         assert_eq!(second.ready().expect("it answers").status, 200, "the new leader is disturbed");
         sleeper.ready().is_some_and(|it| (it.status, it.stage()) == (503, "standby"))
     })
@@ -69,7 +69,7 @@ async fn a_leader_that_slept_too_long_stands_by_and_disturbs_nobody() {
     // Having lost the lease once does not keep it from leading again.
     second.kill();
     stage.until_it_leads(&mut sleeper, LEASE_AND_SOME).await;
-    stage.queue(Deed::Succeed, 300);
+    stage.queue(Step::Succeed, 300);
     end(&stage, sleeper, 3).await;
 }
 
@@ -81,7 +81,7 @@ async fn a_leader_that_is_told_to_stop_gives_its_lease_back_at_once() {
     stage.write_config(&format!("{longer}\n{}", pool(2, 3)));
     let mut leader = stage.lead().await;
     let mut standby = stand_by(&stage).await;
-    until("runners are ready", SOON, async || stage.github.runners().len() == 2).await;
+    until("runners are ready", START_TIMEOUT, async || stage.github.runners().len() == 2).await;
 
     leader.signal(Signal::TERM);
     assert_eq!(leader.ended(Duration::from_secs(45)).await.code(), Some(0), "{}", leader.log());
@@ -94,7 +94,7 @@ async fn a_leader_that_is_told_to_stop_gives_its_lease_back_at_once() {
 /// Starts a second daemon, which has to wait.
 async fn stand_by(stage: &Stage) -> Daemon {
     let mut daemon = stage.spawn();
-    until("a second daemon stands by", SOON, async || {
+    until("a second daemon stands by", START_TIMEOUT, async || {
         daemon.must_live();
         daemon.ready().is_some_and(|it| (it.status, it.stage()) == (503, "standby"))
     })

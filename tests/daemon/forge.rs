@@ -1,5 +1,5 @@
 //! Commands that speak with a forge: `ostler hook`, `ostler check --live`.
 
-mod desk;
+mod fixture;
 mod hook;
 mod live;

@@ -88,8 +88,8 @@ async fn a_database_becomes_a_configuration_that_loads() {
     std::fs::write(&garm, GARM_CONFIG).expect("our folder");
     let (db, garm) = (db.display().to_string(), garm.display().to_string());
     let output = import(&["--db", &db, "--garm-config", &garm]);
-    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{notes}");
+    let remarks = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{remarks}");
     let config = loaded(&folder, &output.stdout);
 
     assert_eq!(config.http.public_url.as_deref(), Some("https://garm.acme.com:9997"));
@@ -125,9 +125,9 @@ async fn a_database_becomes_a_configuration_that_loads() {
         "a template of its own",
         "balancing `pack`",
     ] {
-        assert!(notes.contains(told), "{told}: {notes}");
+        assert!(remarks.contains(told), "{told}: {remarks}");
     }
-    assert!(!notes.contains("gone"), "what GARM deleted is gone: {notes}");
+    assert!(!remarks.contains("gone"), "what GARM deleted is gone: {remarks}");
 }
 
 #[tokio::test]
@@ -205,8 +205,8 @@ fn a_garm_that_runs_is_read_through_its_api() {
     let token = folder.path().join("token");
     std::fs::write(&token, "a-token\n").expect("our folder");
     let output = import(&["--url", &url, "--token-file", &token.display().to_string()]);
-    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{notes}");
+    let remarks = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{remarks}");
     let config = loaded(&folder, &output.stdout);
     assert_eq!(config.pools.len(), 1);
     assert_eq!((config.pools[0].max, config.pools[0].arch.as_str()), (5, "arm64"));

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use ostler::demo::agent::Deed;
+use ostler::demo::agent::Step;
 use ostler_actors::model::{Instance, OfferEnd, State, What};
 use ostler_actors::ports::Records as _;
 
 use crate::support::daemon::{Stage, until};
 
 /// How long anything may take on a loaded machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 fn warm(min_idle: u32, max: u32) -> Stage {
     Stage::with_port(&format!(
@@ -22,7 +22,7 @@ fn warm(min_idle: u32, max: u32) -> Stage {
 async fn until_warm(stage: &Stage, many: usize) -> Vec<Instance> {
     let records = stage.records().await;
     let mut warm = Vec::new();
-    until("machines are warm", PATIENCE, async || {
+    until("machines are warm", WAIT_LIMIT, async || {
         warm = records.live_instances(None).await.expect("a read");
         warm.retain(|row| row.state == State::Idle);
         warm.len() == many
@@ -46,7 +46,7 @@ async fn a_warm_process_has_no_registration_and_waits_for_the_next_daemon() {
     let names = |rows: &[Instance]| rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>();
     assert_eq!(names(&after), names(&before), "the warm ones were kept");
 
-    let job = stage.queue(Deed::Succeed, 1500);
+    let job = stage.queue(Step::Succeed, 1500);
     stage.until_at_work(&[job]).await;
     let runs_on = stage.job(job).runner.expect("it runs").1;
     assert!(before.iter().any(|row| row.id.as_str() == runs_on), "{runs_on} was not warm");
@@ -64,10 +64,10 @@ async fn a_warm_process_has_no_registration_and_waits_for_the_next_daemon() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_that_github_shuffles_among_warm_processes_are_all_served_once() {
     let stage = warm(0, 4);
-    stage.github.lie(|lies| lies.out_of_turn = 4);
+    stage.github.lie(|lies| lies.reordered = 4);
     let mut daemon = stage.lead().await;
     for _ in 0..8 {
-        stage.queue(Deed::Succeed, 700);
+        stage.queue(Step::Succeed, 700);
     }
     stage.until_all_jobs_are_over(&mut daemon).await;
     stage.check_jobs();

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
-use ostler::demo::agent::Deed;
+use ostler::demo::agent::Step;
 use ostler::providers::kubernetes::{AUDIENCE, Need, RIGHTS};
 use ostler::store::{DeathQuery, History as _, Page};
 use ostler_actors::model::{OfferEnd, Reason, State, Subject, WarrantKind, What};
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::support::cluster::Cluster;
 use crate::support::daemon::until;
-use farm::{Farm, PATIENCE, polling, pool};
+use farm::{Farm, WAIT_LIMIT, polling, pool};
 
 /// Longer than some ticks of the reaper.
 const FEW_TICKS: Duration = Duration::from_secs(5);
@@ -38,9 +38,10 @@ async fn a_warm_pod_gets_its_job_late_and_goes_when_it_is_done() {
     farm.until_state(&warm.name, State::Idle).await;
     assert_eq!(farm.label(&warm.name).await, "idle");
 
-    let job = farm.stage.queue(Deed::Succeed, 500);
+    let job = farm.stage.queue(Step::Succeed, 500);
     let staged = warm.until_staged().await;
-    until("the pod is protected", PATIENCE, async || farm.label(&warm.name).await == "busy").await;
+    until("the pod is protected", WAIT_LIMIT, async || farm.label(&warm.name).await == "busy")
+        .await;
     // Its answer was lost: asking again brings the same.
     let token = farm.place.token("warm", Some(AUDIENCE), Some(&warm.name)).await;
     let again = farm.ask(&token, "").await;
@@ -101,7 +102,7 @@ async fn claim_released_mid_job_and_the_reaper_ticks_sixty_times() {
     let Some(farm) = Farm::start(&pool(0, 2)).await else { return };
     let github = &farm.stage.github;
     // A job is offered, and its claim is released because the forge still calls it queued.
-    let claimed = farm.stage.queue(Deed::Succeed, 100);
+    let claimed = farm.stage.queue(Step::Succeed, 100);
     let warm = farm.warm_pod().await;
     warm.until_staged().await;
     let released = |what: &What| matches!(what, What::OfferEnded(_, OfferEnd::Requeued));
@@ -112,7 +113,7 @@ async fn claim_released_mid_job_and_the_reaper_ticks_sixty_times() {
         lies.lost_webhooks = 1000;
         lies.forbidden = vec!["/actions/runs", "/jobs"];
     });
-    let taken = farm.stage.queue(Deed::Succeed, 66_000);
+    let taken = farm.stage.queue(Step::Succeed, 66_000);
     let runner = farm.run_runner(&warm).await;
     farm.stage.until_at_work(&[taken]).await;
     // Sixty ticks of the reaper, and a pool that has more than it wants.
@@ -126,7 +127,7 @@ async fn claim_released_mid_job_and_the_reaper_ticks_sixty_times() {
     // And the job ends as it should.
     farm.end_runner(&warm, runner).await;
     // Its registration is asked for again only after a while, so refused as it was.
-    until("the pod is gone", PATIENCE, async || {
+    until("the pod is gone", WAIT_LIMIT, async || {
         farm.place.pods().get_opt(&warm.name).await.unwrap().is_none()
     })
     .await;
@@ -148,7 +149,7 @@ async fn idle_pods_leave_a_node_that_is_taken_away_and_busy_ones_stay() {
 async fn left(mark: Value, word: &str) -> Option<()> {
     let mut farm = Farm::start(&pool(1, 2)).await?;
     let busy = farm.warm_pod().await;
-    let job = farm.stage.queue(Deed::Succeed, 20_000);
+    let job = farm.stage.queue(Step::Succeed, 20_000);
     busy.until_staged().await;
     let runner = farm.run_runner(&busy).await;
     farm.stage.until_at_work(&[job]).await;
@@ -158,7 +159,8 @@ async fn left(mark: Value, word: &str) -> Option<()> {
     let (nodes, node) = (farm.place.nodes(), farm.place.node());
     nodes.patch(&node, &PatchParams::default(), &Patch::Merge(&mark)).await.unwrap();
     farm.until_gone(&idle.name).await;
-    let asked = |what: &What| matches!(what, What::Wished { reason: Reason::HostDrain, .. });
+    let asked =
+        |what: &What| matches!(what, What::RemovalRequested { reason: Reason::HostDrain, .. });
     let timeline = farm.timeline(&idle.name).await;
     assert!(timeline.iter().any(asked), "{word}: {timeline:#?}");
     let record = farm.records().exit(&idle.name.as_str().into()).await.unwrap().unwrap();
@@ -176,7 +178,7 @@ async fn left(mark: Value, word: &str) -> Option<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_forces_a_pod_at_work_away_and_is_named() {
     let Some(farm) = Farm::start(&pool(0, 1)).await else { return };
-    let job = farm.stage.queue(Deed::Succeed, 60_000);
+    let job = farm.stage.queue(Step::Succeed, 60_000);
     let warm = farm.warm_pod().await;
     warm.until_staged().await;
     let mut runner = farm.run_runner(&warm).await;
@@ -186,7 +188,7 @@ async fn an_operator_forces_a_pod_at_work_away_and_is_named() {
     assert!(!farm.delete(&warm.name, &[]).contains("forced"));
     assert_eq!(farm.label(&warm.name).await, "busy");
     farm.delete(&warm.name, &["--force", "--why", "the node is on fire"]);
-    until("the pod is gone", PATIENCE, async || {
+    until("the pod is gone", WAIT_LIMIT, async || {
         farm.place.pods().get_opt(&warm.name).await.unwrap().is_none()
     })
     .await;
@@ -274,7 +276,7 @@ async fn a_server_that_dies_under_the_daemon_costs_none_of_five_hundred_pods() {
         let rows = farm.records().live_instances(None).await.unwrap();
         rows.iter().filter(|row| row.state == State::Starting && row.host.is_some()).count()
     };
-    until("all stand", PATIENCE * 2, async || stand().await == 500).await;
+    until("all stand", WAIT_LIMIT * 2, async || stand().await == 500).await;
     let before = farm.pods().await;
     assert_eq!(before.len(), 500);
 
@@ -343,11 +345,13 @@ async fn a_registered_pod_has_a_secret_until_its_runner_is_online() {
     std::fs::write(&file, jit).unwrap();
     let mut runner = farm.run(&name, &file).await;
     farm.until_state(&name, State::Idle).await;
-    until("the secret is gone", PATIENCE, async || secrets.get_opt(&name).await.unwrap().is_none())
-        .await;
+    until("the secret is gone", WAIT_LIMIT, async || {
+        secrets.get_opt(&name).await.unwrap().is_none()
+    })
+    .await;
     assert!(farm.pods().await.contains_key(&name), "and the pod is there");
     assert_eq!(farm.label(&name).await, "busy", "it may be given a job at any moment");
-    let job = farm.stage.queue(Deed::Succeed, 100);
+    let job = farm.stage.queue(Step::Succeed, 100);
     farm.stage.until_all_jobs_are_over(&mut farm.daemon).await;
     assert_eq!(farm.stage.job(job).starts, 1);
     runner.kill().ok();
@@ -358,7 +362,7 @@ async fn a_registered_pod_has_a_secret_until_its_runner_is_online() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_somebody_else_deletes_is_examined_while_it_is_there() {
     let Some(farm) = Farm::start(&pool(0, 1)).await else { return };
-    let job = farm.stage.queue(Deed::Succeed, 60_000);
+    let job = farm.stage.queue(Step::Succeed, 60_000);
     let warm = farm.warm_pod().await;
     warm.until_staged().await;
     let mut runner = farm.run_runner(&warm).await;
@@ -368,7 +372,7 @@ async fn a_pod_that_somebody_else_deletes_is_examined_while_it_is_there() {
     farm.place.detain(&warm.name).await;
     farm.place.pods().delete(&warm.name, &Default::default()).await.unwrap();
     // Its log is asked for at once: when the pod has gone nobody can have it any more.
-    until("its log is asked for", PATIENCE, async || {
+    until("its log is asked for", WAIT_LIMIT, async || {
         farm.place.kubelet.asked().iter().any(|target| target.contains(&warm.name))
     })
     .await;
@@ -395,7 +399,7 @@ async fn a_full_quota_holds_creation_back_until_there_is_room() {
     farm.until_state(&first.name, State::Idle).await;
     // Nobody failed: there is no room.
     let mut deaths = Vec::new();
-    until("somebody was refused", PATIENCE, async || {
+    until("somebody was refused", WAIT_LIMIT, async || {
         let page = Page { cursor: None, limit: 10 };
         deaths = farm.records().deaths(&DeathQuery::default(), &page).await.unwrap().items;
         !deaths.is_empty()
@@ -422,7 +426,7 @@ async fn a_node_starts_a_few_pods_at_a_time() {
     farm.until_state(&warm[0].name, State::Idle).await;
     farm.reconfigure(&few(6));
     for standing in [3, 5, 6] {
-        until("some start", PATIENCE, async || farm.pods().await.len() == standing).await;
+        until("some start", WAIT_LIMIT, async || farm.pods().await.len() == standing).await;
         tokio::time::sleep(FEW_TICKS).await;
         assert_eq!(farm.pods().await.len(), standing, "nobody else until these are up");
         while warm.len() < standing {
@@ -437,14 +441,14 @@ async fn an_edit_whose_pods_the_cluster_refuses_changes_nothing() {
     let Some(mut farm) = Farm::start(&pool(0, 1)).await else { return };
     let typo = format!("{}\nnodeselector = {{ a = \"b\" }}\n", pool(0, 1));
     farm.reconfigure(&typo);
-    until("the edit is refused", PATIENCE, async || {
+    until("the edit is refused", WAIT_LIMIT, async || {
         let ready = farm.daemon.ready();
         ready.is_some_and(|ready| ready.config().contains("`pod.spec.nodeselector` is not a field"))
     })
     .await;
     let misfit = format!("{}\nactiveDeadlineSeconds = -5\n", pool(0, 1));
     farm.reconfigure(&misfit);
-    until("the cluster refuses it", PATIENCE, async || {
+    until("the cluster refuses it", WAIT_LIMIT, async || {
         farm.daemon.ready().is_some_and(|ready| ready.config().contains("activeDeadlineSeconds"))
     })
     .await;

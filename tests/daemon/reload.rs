@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ostler::demo::agent::Deed;
+use ostler::demo::agent::Step;
 use rustix::process::Signal;
 
 use crate::support::daemon::{Daemon, Stage, pool, until};
@@ -46,7 +46,7 @@ async fn a_hangup_reloads_at_once_changed_or_not() {
 async fn other_forges_or_providers_restart_the_fleet_and_touch_no_machine() {
     let mut stage = Stage::on_sqlite(&pool(1, 4));
     let mut daemon = stage.lead().await;
-    let job = stage.queue(Deed::Succeed, 6000);
+    let job = stage.queue(Step::Succeed, 6000);
     stage.until_at_work(&[job]).await;
     until("one runner is idle", EDIT, async || stage.machines().len() == 2).await;
     until("all are at home", EDIT, async || stage.processes().len() == 4).await;
@@ -63,7 +63,7 @@ async fn other_forges_or_providers_restart_the_fleet_and_touch_no_machine() {
     stage.until_all_jobs_are_over(&mut daemon).await;
     stage.check_jobs();
     // The restarted fleet works, and hears of jobs.
-    stage.queue(Deed::Succeed, 100);
+    stage.queue(Step::Succeed, 100);
     stage.until_all_jobs_are_over(&mut daemon).await;
     stage.check_jobs();
     stage.check_logs(&[]);
@@ -81,11 +81,11 @@ async fn a_new_key_of_the_app_is_taken_up_from_its_file_and_no_job_is_lost() {
     assert!(base.contains("app.pem"), "{base}");
     stage.write_config(&format!("{base}\n{}", pool(0, 2)));
     let mut daemon = stage.lead().await;
-    stage.queue(Deed::Succeed, 100);
+    stage.queue(Step::Succeed, 100);
     stage.until_all_jobs_are_over(&mut daemon).await;
 
     let key = stage.github.change_app_key().expect("a key");
-    let job = stage.queue(Deed::Succeed, 100);
+    let job = stage.queue(Step::Succeed, 100);
     until("GitHub refuses the old key", EDIT, async || {
         stage.github.calls().iter().any(|call| call.status == 401)
     })
@@ -142,7 +142,7 @@ async fn a_provider_goes_only_when_nothing_uses_it_any_more() {
     let other = "[[pool]]\nname = \"other\"\nlabels = [\"other\"]\nmax = 1\n";
     stage.configure(&format!("{provider}\n{spare}\n{other}"));
     let mut daemon = stage.lead().await;
-    let job = stage.queue(Deed::Succeed, 6000);
+    let job = stage.queue(Step::Succeed, 6000);
     stage.until_at_work(&[job]).await;
 
     // Pool and provider at once: the machine would have nobody who can delete it.

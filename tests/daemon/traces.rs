@@ -5,13 +5,13 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use ostler::demo::agent::Deed;
+use ostler::demo::agent::Step;
 use serde_json::Value;
 
 use crate::support::daemon::{Stage, pool, until};
 
-const PATIENCE: Duration = Duration::from_mins(1);
-const SECRET: &str = "canary-of-the-collector-51d3";
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
+const COLLECTOR_SECRET: &str = "canary-of-the-collector-51d3";
 
 /// Collects; the first request is answered with 503. Returns its address and what arrives.
 fn collector() -> (String, Receiver<(String, Value)>) {
@@ -60,13 +60,13 @@ async fn a_life_is_one_trace_from_webhook_to_delete() {
     let mut stage = Stage::on_sqlite(&pool(0, 2));
     stage.environment = vec![
         ("OTEL_EXPORTER_OTLP_ENDPOINT".into(), url),
-        ("OTEL_EXPORTER_OTLP_HEADERS".into(), format!("x-key={SECRET},x-other=a%20b")),
+        ("OTEL_EXPORTER_OTLP_HEADERS".into(), format!("x-key={COLLECTOR_SECRET},x-other=a%20b")),
     ];
     let mut daemon = stage.lead().await;
-    stage.queue(Deed::Succeed, 300);
-    stage.queue(Deed::Crash, 300);
+    stage.queue(Step::Succeed, 300);
+    stage.queue(Step::Crash, 300);
     let mut told: Vec<(String, Value)> = Vec::new();
-    until("both lives are told", PATIENCE, async || {
+    until("both lives are told", WAIT_LIMIT, async || {
         daemon.must_live();
         told.extend(messages.try_iter());
         let roots = told.iter().flat_map(|(_, it)| spans(it));
@@ -77,7 +77,7 @@ async fn a_life_is_one_trace_from_webhook_to_delete() {
     assert!(head.starts_with("POST /v1/traces HTTP/1.1"), "{head}");
     let lower = head.to_ascii_lowercase();
     assert!(
-        lower.contains(&format!("x-key: {SECRET}")) && lower.contains("x-other: a b"),
+        lower.contains(&format!("x-key: {COLLECTOR_SECRET}")) && lower.contains("x-other: a b"),
         "{head}"
     );
     let service = &message["resourceSpans"][0]["resource"]["attributes"][0];
@@ -103,7 +103,7 @@ async fn a_life_is_one_trace_from_webhook_to_delete() {
         }
         assert!(root["events"].as_array().is_some_and(|events| events.len() > 5), "{root}");
     }
-    stage.check_logs(&[SECRET]);
+    stage.check_logs(&[COLLECTOR_SECRET]);
     stage.leave();
 }
 
@@ -112,10 +112,10 @@ async fn a_collector_that_is_away_costs_its_traces_and_nothing_else() {
     let mut stage = Stage::on_sqlite(&pool(0, 2));
     stage.environment = vec![("OTEL_EXPORTER_OTLP_ENDPOINT".into(), "http://127.0.0.1:9".into())];
     let mut daemon = stage.lead().await;
-    stage.queue(Deed::Succeed, 50);
+    stage.queue(Step::Succeed, 50);
     stage.until_all_jobs_are_over(&mut daemon).await;
     stage.check_jobs();
-    until("it is said", PATIENCE, async || {
+    until("it is said", WAIT_LIMIT, async || {
         daemon.log().contains("traces are not taken, and are lost until they are")
     })
     .await;

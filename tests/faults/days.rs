@@ -43,10 +43,10 @@ pub(crate) fn three_days(row: &mut Row) {
         row.injected = format!(
             "{faults} faults of every kind but crashes and panics, {hours} h in virtual time"
         );
-        row.jobs = outside.hub.jobs.len();
+        row.jobs = outside.forge.jobs.len();
         row.note = format!(
             "{} lifetimes; the fleet held {early} KiB after an hour and {late} KiB after {hours} h, {remembered} jobs on the board included; instances there: {} after the first hour, {} after the last, at most {}",
-            outside.shelf.lifetimes(),
+            outside.records.lifetimes(),
             board.first().copied().unwrap_or_default(),
             board.last().copied().unwrap_or_default(),
             board.iter().max().copied().unwrap_or_default(),

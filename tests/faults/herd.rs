@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use ostler::demo::agent::Deed;
-use ostler::demo::github::{JobWish, SimJob, SimStage};
+use ostler::demo::agent::Step;
+use ostler::demo::github::{JobPlan, SimJob, SimStage};
 use ostler::store::{History as _, InstanceQuery, Page};
 use ostler_actors::model::{Labels, Place, State};
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use super::table::{Losses, Row};
 /// How long a runner may be silent: the machine is busy, and nobody's job shall end for that.
 const LEASE: Duration = Duration::from_secs(30);
 /// How long the last jobs and machines may take.
-const PATIENCE: Duration = Duration::from_mins(10);
+const FINISH_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// What a job is called that no pool of ours can serve.
 const ELSEWHERE: &str = "elsewhere";
@@ -32,13 +32,13 @@ impl Herd {
     /// Builds a herd for so many runners at once, on SQLite or on a database.
     pub(crate) fn new(store: Option<String>, runners: u32) -> Self {
         let mut stage = Stage::with_lease(store, &pool(2, runners), LEASE);
-        stage.patience = PATIENCE;
+        stage.wait_limit = FINISH_TIMEOUT;
         Self { stage, runners, queued: 0, length: (2_000, 8_000) }
     }
 
     /// Queues jobs until there are as many open ones as runners; one in twelve dies with its runner.
     pub(crate) fn feed(&mut self) {
-        let ours = |job: &&SimJob| !is_over(job) && job.wish.name != ELSEWHERE;
+        let ours = |job: &&SimJob| !is_over(job) && job.plan.name != ELSEWHERE;
         let open = self.stage.github.jobs().iter().filter(ours).count();
         for _ in open..usize::try_from(self.runners).unwrap_or_default() {
             self.queue_one();
@@ -48,26 +48,26 @@ impl Herd {
     /// Queues one job.
     pub(crate) fn queue_one(&mut self) {
         self.queued += 1;
-        let deed = match self.queued % 24 {
-            7 => Deed::Kill,
-            19 => Deed::Fail,
-            _ => Deed::Succeed,
+        let step = match self.queued % 24 {
+            7 => Step::Kill,
+            19 => Step::Fail,
+            _ => Step::Succeed,
         };
         let spread = u64::from(self.queued) * 7919 % self.length.1.max(1);
-        self.stage.queue(deed, self.length.0 + spread);
+        self.stage.queue(step, self.length.0 + spread);
     }
 
     /// Queues a job with labels that no pool has.
     pub(crate) fn queue_elsewhere(&self) {
         let labels = Labels::from_iter(["of-another-fleet"]);
-        let wish = JobWish { name: ELSEWHERE.into(), labels, script: serde_json::Value::Null };
+        let removal = JobPlan { name: ELSEWHERE.into(), labels, script: serde_json::Value::Null };
         let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
-        self.stage.github.queue(&place, wish);
+        self.stage.github.queue(&place, removal);
     }
 
     /// Ends the jobs that no pool can serve: somebody else did them.
     pub(crate) fn finish_elsewhere(&self) {
-        for job in self.stage.github.jobs().iter().filter(|job| job.wish.name == ELSEWHERE) {
+        for job in self.stage.github.jobs().iter().filter(|job| job.plan.name == ELSEWHERE) {
             self.stage.github.finish(job.id, "success");
         }
     }
@@ -84,7 +84,7 @@ impl Herd {
     /// Waits until so many jobs run.
     pub(crate) async fn until_at_work(&self, most: u32) {
         let want = usize::try_from(most).unwrap_or_default();
-        super::support::daemon::until("jobs run", PATIENCE, async || {
+        super::support::daemon::until("jobs run", FINISH_TIMEOUT, async || {
             let jobs = self.stage.github.jobs();
             jobs.iter().filter(|job| job.stage == SimStage::InProgress).count() >= want
         })
@@ -120,8 +120,8 @@ impl Herd {
         let stage = &self.stage;
         let left = stage.machines().len() + stage.processes().len() + stage.github.runners().len();
         let mut losses = Losses { left, ..Losses::default() };
-        for job in stage.github.jobs().iter().filter(|job| job.wish.name != ELSEWHERE) {
-            let expected = if job.wish.name == "Succeed" { "success" } else { "failure" };
+        for job in stage.github.jobs().iter().filter(|job| job.plan.name != ELSEWHERE) {
+            let expected = if job.plan.name == "Succeed" { "success" } else { "failure" };
             losses.lost += usize::from(!is_over(job));
             losses.doubled += usize::from(job.starts > 1);
             let scripted = SimStage::Completed(expected.into());

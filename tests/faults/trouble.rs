@@ -18,7 +18,7 @@ use super::support::daemon::until;
 use super::support::postgres::Postgres;
 use super::table::Row;
 
-const SOON: Duration = Duration::from_mins(2);
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 
 fn load() -> u32 {
     asked("LOAD", 40)
@@ -105,7 +105,7 @@ pub(crate) fn disk_is_full(row: &mut Row) {
             assert_eq!(ready.status, 503, "a daemon that cannot save says so: {}", ready.body);
             fs::remove_file(&filler).expect("our file");
             row.injected = format!("disk full × {number}, {} s each", full.elapsed().as_secs());
-            until("it saves again", SOON, async || {
+            until("it saves again", START_TIMEOUT, async || {
                 daemon.ready().is_some_and(|it| it.status == 200)
             })
             .await;
@@ -263,18 +263,19 @@ pub(crate) fn daemon_sleeps(row: &mut Row) {
         let mut herd = Herd::new(Some(server.database()), load());
         let mut sleeper = herd.stage.lead().await;
         let mut second = herd.stage.spawn();
-        until("a second daemon stands by", SOON, async || second.stage() == "standby").await;
+        until("a second daemon stands by", START_TIMEOUT, async || second.stage() == "standby")
+            .await;
         herd.graze(Duration::from_secs(15)).await;
         let frozen = Instant::now();
         sleeper.signal(Signal::STOP);
-        herd.stage.until_it_leads(&mut second, SOON).await;
+        herd.stage.until_it_leads(&mut second, START_TIMEOUT).await;
         let led = frozen.elapsed();
         let rest = Duration::from_mins(1).saturating_sub(frozen.elapsed());
         herd.graze(rest).await;
         sleeper.signal(Signal::CONT);
         row.injected = "SIGSTOP for 60 s, lease 3 s".into();
         row.note = format!("the standby led after {:.1} s", led.as_secs_f64());
-        until("the sleeper stands by", SOON, async || sleeper.stage() == "standby").await;
+        until("the sleeper stands by", START_TIMEOUT, async || sleeper.stage() == "standby").await;
         herd.graze(Duration::from_secs(10)).await;
         herd.end(second, row).await;
         drop(sleeper);

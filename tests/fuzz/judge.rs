@@ -9,7 +9,7 @@ use aws_lc_rs::hmac;
 use jiff::Timestamp;
 use ostler_actors::model::{DeliveryId, ForgeId, Scope};
 
-use super::webhook::{News, Refusal, Request, Secrets, open};
+use super::webhook::{Refusal, Request, Secrets, WebhookEvent, open};
 
 /// Holds what every delivery is judged against.
 pub(crate) struct Judge {
@@ -40,7 +40,7 @@ impl Judge {
         job
     }
 
-    fn open(&self, request: Request<'_>) -> Result<News, Refusal> {
+    fn open(&self, request: Request<'_>) -> Result<WebhookEvent, Refusal> {
         open(&self.secrets, request, &self.forge, &self.scopes, Timestamp::UNIX_EPOCH)
     }
 
@@ -75,9 +75,9 @@ impl Judge {
         self.is_in_order(&told)
     }
 
-    fn is_in_order(&self, told: &Result<News, Refusal>) -> bool {
+    fn is_in_order(&self, told: &Result<WebhookEvent, Refusal>) -> bool {
         match told {
-            Ok(News::Job(news)) => {
+            Ok(WebhookEvent::Job(news)) => {
                 let notice = &news.notice;
                 assert!(self.scopes.iter().any(|scope| scope.covers(&notice.place)));
                 assert_eq!(notice.delivery.as_ref().map(DeliveryId::as_str), Some("a-guid"));
@@ -87,11 +87,11 @@ impl Judge {
                 );
                 true
             }
-            Ok(News::Ignored(word)) => {
+            Ok(WebhookEvent::Ignored(word)) => {
                 assert!(word.chars().count() <= 64 && !word.chars().any(char::is_control));
                 false
             }
-            Ok(News::Ping | News::Elsewhere(_)) => false,
+            Ok(WebhookEvent::Ping | WebhookEvent::Elsewhere(_)) => false,
             Err(Refusal::Malformed(why)) => {
                 assert!(why.len() < 120, "a refusal repeats what was sent: {why}");
                 false
@@ -117,14 +117,16 @@ impl Judge {
             assert_eq!(told, Err(Refusal::BadSignature), "{text}");
         }
         match self.open(Request { event: Some(text), ..request }) {
-            Ok(News::Ignored(word)) => assert!(word.chars().count() <= 64),
-            Ok(News::Ping) => assert_eq!(text, "ping"),
-            Ok(News::Job(_)) => assert_eq!(text, "workflow_job"),
-            Ok(News::Elsewhere(place)) => panic!("our own repository is elsewhere: {place:?}"),
+            Ok(WebhookEvent::Ignored(word)) => assert!(word.chars().count() <= 64),
+            Ok(WebhookEvent::Ping) => assert_eq!(text, "ping"),
+            Ok(WebhookEvent::Job(_)) => assert_eq!(text, "workflow_job"),
+            Ok(WebhookEvent::Elsewhere(place)) => {
+                panic!("our own repository is elsewhere: {place:?}")
+            }
             Err(refusal) => panic!("an event we do not know is refused: {refusal}"),
         }
         match self.open(request) {
-            Ok(News::Job(news)) => {
+            Ok(WebhookEvent::Job(news)) => {
                 let kept = news.notice.delivery.as_ref().map_or("", DeliveryId::as_str);
                 assert_eq!(kept, text, "the id is kept as it came, or there is none");
             }

@@ -120,7 +120,7 @@ fn struck(seed: u64) -> (BTreeMap<&'static str, u64>, BTreeSet<Death>) {
         let mut world = Watched::new(small(Weather::Everything, seed));
         world.storm(Duration::from_mins(30)).await;
         let outside = world.outside();
-        (outside.injected.clone(), outside.yard.deaths.keys().copied().collect())
+        (outside.injected.clone(), outside.machines.deaths.keys().copied().collect())
     })
 }
 

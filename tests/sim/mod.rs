@@ -9,7 +9,7 @@ mod replay;
 
 use std::fmt::Write as _;
 
-use ostler_actors::testing::sim::{self, Tally, Told};
+use ostler_actors::testing::sim::{self, Detail, Tally};
 
 /// How many seeds are run unless `OSTLER_SEEDS` says otherwise.
 const SEEDS: u64 = 60;
@@ -45,7 +45,7 @@ fn in_words(tally: &Tally) -> String {
 #[test]
 fn seeds_that_once_failed_hold_every_promise_now() {
     for seed in corpus() {
-        let outcome = sim::run_seed(seed, Told::Nothing);
+        let outcome = sim::run_seed(seed, Detail::Nothing);
         assert!(outcome.broken.is_empty(), "seed {seed}: {:#?}", outcome.broken);
     }
 }

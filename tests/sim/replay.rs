@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use ostler_actors::mutants::Mutant;
-use ostler_actors::testing::sim::{self, Told};
+use ostler_actors::testing::sim::{self, Detail};
 
 use super::mutants::Mistake;
 
@@ -30,7 +30,7 @@ fn the_same_seed_tells_the_same_story_in_another_process() {
 
 #[test]
 fn different_seeds_tell_different_stories() {
-    let hash = |seed| sim::run_seed(seed, Told::Nothing).hash;
+    let hash = |seed| sim::run_seed(seed, Detail::Nothing).hash;
     assert_ne!(hash(1), hash(2));
     assert_eq!(hash(1), hash(1));
 }

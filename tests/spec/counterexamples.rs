@@ -15,7 +15,8 @@ use std::time::Duration;
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::mail::Reply;
 use ostler_actors::model::{
-    Conclusion, Instance, InstanceId, MachineName, Petition, PoolSpec, RunnerName, State, WishRank,
+    Conclusion, Instance, InstanceId, MachineName, PoolSpec, RequestedBy, RunnerName, State,
+    Urgency,
 };
 use ostler_actors::ports::Deregistered;
 use ostler_actors::testing::{HookKind, JobStage, Plan, Rate, Seen, Watched, pool};
@@ -66,7 +67,7 @@ trait Retell {
     fn began_on(&self, job: u64) -> Option<MachineName>;
 
     /// Waits for a job to be over, and fails unless its one worker came to its own end.
-    async fn is_served(&mut self, job: u64, patience: Duration);
+    async fn is_served(&mut self, job: u64, wait_limit: Duration);
 }
 
 impl Retell for Watched {
@@ -85,8 +86,8 @@ impl Retell for Watched {
     fn ask_to_leave(&self, id: &InstanceId) {
         self.say(ToFleet::Retire {
             instance: id.clone(),
-            rank: WishRank::Delete,
-            by: Petition { who: "tester".into(), why: "the story wants it".into() },
+            urgency: Urgency::Delete,
+            by: RequestedBy { who: "tester".into(), why: "the story wants it".into() },
             reply: Reply::nobody(),
         });
     }
@@ -105,7 +106,7 @@ impl Retell for Watched {
         self.pair(job, machine);
         self.wait_for("an assignment", 30 * SECOND, |world| {
             let outside = world.outside();
-            matches!(outside.hub.jobs[&job].stage, JobStage::Assigned { .. })
+            matches!(outside.forge.jobs[&job].stage, JobStage::Assigned { .. })
         })
         .await;
         job
@@ -143,10 +144,10 @@ impl Retell for Watched {
         })
     }
 
-    async fn is_served(&mut self, job: u64, patience: Duration) {
-        self.wait_for("the end of a job", patience, |world| world.is_over(job)).await;
+    async fn is_served(&mut self, job: u64, wait_limit: Duration) {
+        self.wait_for("the end of a job", wait_limit, |world| world.is_over(job)).await;
         let outside = self.outside();
-        let job = &outside.hub.jobs[&job];
+        let job = &outside.forge.jobs[&job];
         let well = matches!(job.stage, JobStage::Over(Conclusion::Success | Conclusion::Failure));
         assert!(well && !job.lost && !job.killed_by_us && job.starts == 1, "{job:?}");
     }

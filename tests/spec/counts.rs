@@ -72,7 +72,7 @@ pub(super) fn view(world: &Watched, pool: &str) -> Arc<PoolView> {
 /// Returns whether a job runs now.
 pub(super) fn runs(world: &Watched, job: u64) -> bool {
     let outside = world.outside();
-    outside.hub.jobs.get(&job).is_some_and(|job| matches!(job.stage, JobStage::Running { .. }))
+    outside.forge.jobs.get(&job).is_some_and(|job| matches!(job.stage, JobStage::Running { .. }))
 }
 
 /// Returns whether all these jobs are over.
@@ -84,7 +84,7 @@ pub(super) fn all_over(world: &Watched, jobs: &[u64]) -> bool {
 pub(super) fn expect_served_once(world: &Watched, jobs: &[u64]) {
     let outside = world.outside();
     for number in jobs {
-        let job = &outside.hub.jobs[number];
+        let job = &outside.forge.jobs[number];
         assert!(job.is_over() && !job.lost && !job.killed_by_us, "came to harm: {job:?}");
         assert_eq!(job.starts, 1, "did not run once: {job:?}");
     }

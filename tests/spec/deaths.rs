@@ -85,18 +85,18 @@ fn f08_exit_zero_without_a_word_from_the_guest_is_unreported() {
 
 #[test]
 fn f26_runner_that_aborts_on_a_full_disk_leaves_verdict_and_log() {
-    const LAST_WORDS: &str = "No space left on device : '/runner/_diag/pages/1.log'";
+    const LOG_LINE: &str = "No space left on device : '/runner/_diag/pages/1.log'";
     story(Plan::quiet(vec![pool("linux", "split", 2)]), async |world| {
         world.next_machine(Fate::DiesWorking(2 * 60_000, Death::Aborted));
         let job = world.queue(&["linux"], 10 * MINUTE);
         let row = world.first().await;
-        world.write_log(&row.machine, LAST_WORDS);
+        world.write_log(&row.machine, LOG_LINE);
         world.until_working(&row.machine, job).await;
         until_gone(world, &row.machine).await;
         let ExitRecord { exit, verdict, tail, job: ran, .. } = record(world, &row.id);
         assert_eq!(exit.and_then(|exit| exit.code), Some(134));
         assert_eq!(verdict.class, VerdictClass::Aborted);
-        assert_eq!(tail, Tail::Captured(LAST_WORDS.into()));
+        assert_eq!(tail, Tail::Captured(LOG_LINE.into()));
         assert_eq!(ran.map(|job| job.number), Some(job), "the record says whose job it was");
     });
 }
@@ -134,7 +134,7 @@ fn f58_machine_that_is_over_and_leaving_at_once_is_still_finished() {
         world.until_working(&row.machine, job).await;
         world.end_leaving(&row.machine, Death::Terminated);
         let both =
-            world.outside().yard.anywhere(&row.machine).map(|it| it.leaving && !it.is_alive());
+            world.outside().machines.anywhere(&row.machine).map(|it| it.leaving && !it.is_alive());
         assert_eq!(both, Some(true), "over and leaving in one moment");
         until_gone(world, &row.machine).await;
         let exit = record(world, &row.id);
@@ -146,7 +146,7 @@ fn f58_machine_that_is_over_and_leaving_at_once_is_still_finished() {
 }
 
 pub(super) fn record(world: &Watched, id: &InstanceId) -> ExitRecord {
-    world.outside().shelf.exit(id).cloned().expect("a record of its end")
+    world.outside().records.exit(id).cloned().expect("a record of its end")
 }
 
 /// Lets time pass until a machine is gone; its registration may take longer.

@@ -51,7 +51,7 @@ fn f22_machine_whose_host_disappeared_is_deleted_until_it_is_gone() {
         world.resist_deletion(&row.machine, Resists::Lingers);
         world.until(&row.id, State::Deleting, 30 * MINUTE).await;
         world.run_for(30 * MINUTE).await;
-        let leaving = world.outside().yard.anywhere(&row.machine).map(|it| it.leaving);
+        let leaving = world.outside().machines.anywhere(&row.machine).map(|it| it.leaving);
         assert_eq!(leaving, Some(true), "it leaves for ever");
         let tries = world.injected("deletion resisted");
         assert!(tries >= 8, "it was asked to go only {tries} times in half an hour");
@@ -237,8 +237,8 @@ async fn owned_for(world: &mut Watched, row: &Instance, time: Duration) {
 /// Returns whether the ledger knows that a job is over.
 fn heard_the_end(world: &Watched, job: u64) -> bool {
     let outside = world.outside();
-    let id = outside.hub.job_id(job);
-    outside.shelf.job(&id).is_some_and(|job| matches!(job.fact, JobFact::Completed(_)))
+    let id = outside.forge.job_id(job);
+    outside.records.job(&id).is_some_and(|job| matches!(job.fact, JobFact::Completed(_)))
 }
 
 /// Returns how many machines there were at the same time, at most.

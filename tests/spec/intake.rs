@@ -32,9 +32,9 @@ fn f19_queued_heard_after_completed_does_not_raise_the_job() {
         world.run_for(9 * MINUTE).await;
         assert_eq!(world.job_state(job), Some(JobState::Completed));
         assert!(world.is_buried(job));
-        let heard = world.outside().shelf.accepted_count();
+        let heard = world.outside().records.accepted_count();
         world.run_for(2 * MINUTE).await;
-        assert_eq!(world.outside().shelf.accepted_count(), heard + 1, "`queued` came last");
+        assert_eq!(world.outside().records.accepted_count(), heard + 1, "`queued` came last");
         world.run_for(MINUTE).await;
         assert_eq!(world.job_state(job), Some(JobState::Completed));
         // A tombstone is durable: another daemon does not fall for it either.
@@ -44,7 +44,7 @@ fn f19_queued_heard_after_completed_does_not_raise_the_job() {
             world.tell_again(job, fact);
         }
         world.run_for(5 * MINUTE).await;
-        assert_eq!(world.outside().shelf.accepted_count(), heard + 4);
+        assert_eq!(world.outside().records.accepted_count(), heard + 4);
         assert_eq!(world.job_state(job), Some(JobState::Completed));
         assert_eq!(creates(world), 0, "a machine was made for a job that is over");
     });
@@ -60,12 +60,13 @@ fn f20_one_poisoned_job_does_not_hold_up_the_queue() {
             let jobs: Vec<u64> = (0..5).map(|_| world.queue(&["linux"], 20 * SECOND)).collect();
             world.over(&jobs, 15 * MINUTE).await;
             assert!(world.started(poisoned).is_empty());
-            let offers = world.told_of(poisoned).into_iter();
+            let offers = world.reported_of(poisoned).into_iter();
             let offers = offers.filter(|what| matches!(what, What::OfferedTo(_))).count();
             assert!(offers >= usize::from(provider == "split"), "it was never the head");
             assert!(offers <= jobs.len() + 1, "it was offered {offers} times");
-            let given_up =
-                |world: &Watched| world.told_of(poisoned).contains(&What::Closed(Closure::RunOver));
+            let given_up = |world: &Watched| {
+                world.reported_of(poisoned).contains(&What::Closed(Closure::RunOver))
+            };
             world.wait_for("its closure", 90 * MINUTE, given_up).await;
         });
     }
@@ -86,16 +87,16 @@ fn f46_slow_store_neither_loses_nor_doubles_a_delivery() {
         }
         for job in &jobs {
             let queued = What::Heard(JobFact::Queued);
-            let heard = world.told_of(*job).into_iter().filter(|what| *what == queued).count();
+            let heard = world.reported_of(*job).into_iter().filter(|what| *what == queued).count();
             assert!(heard <= 1, "job {job} was heard of {heard} times");
             assert_eq!(world.at_forge(*job).starts, 1);
         }
         let handled = |world: &Watched| {
             let known = |job: &u64| world.job_state(*job) == Some(JobState::Completed);
-            world.outside().shelf.unhandled_count() == 0 && jobs.iter().all(known)
+            world.outside().records.unhandled_count() == 0 && jobs.iter().all(known)
         };
         world.wait_for("every delivery is handled", 3 * HOUR, handled).await;
-        assert!(world.outside().shelf.accepted_count() > 3 * jobs.len(), "none came twice");
+        assert!(world.outside().records.accepted_count() > 3 * jobs.len(), "none came twice");
     });
 }
 
@@ -162,7 +163,7 @@ fn i28_delivery_survives_a_crash_right_after_it_was_accepted() {
         let job = world.queue(&["linux"], MINUTE);
         let struck = |world: &Watched| world.count(|seen| matches!(seen, Seen::Crashed(_))) == 1;
         world.wait_for("a crash", 10 * SECOND, struck).await;
-        assert_eq!(world.outside().shelf.unhandled_count(), 1, "it is durable");
+        assert_eq!(world.outside().records.unhandled_count(), 1, "it is durable");
         assert_eq!(world.job(job), None, "and nobody heard of it");
         world.over(&[job], 15 * MINUTE).await;
         assert_eq!(world.struck("delivery given up"), 0);

@@ -33,7 +33,7 @@ fn registered_as(row: &Instance) -> RunnerName {
 }
 
 fn reason(world: &Watched, id: &InstanceId) -> Option<Reason> {
-    world.row(id).and_then(|row| row.wish).map(|wish| wish.reason)
+    world.row(id).and_then(|row| row.removal).map(|removal| removal.reason)
 }
 
 fn verdict(world: &Watched, id: &InstanceId) -> Option<VerdictClass> {
@@ -113,7 +113,7 @@ fn a_machine_whose_record_was_lost_is_not_taken_for_free_under_a_further_name() 
         world.over(&[job], 60 * MINUTE).await;
         assert!(world.was_spared(job), "it was deleted at work");
         world.wait_for("its end", 30 * MINUTE, |world| world.rows().is_empty()).await;
-        let left = |world: &Watched| world.outside().hub.registered().count();
+        let left = |world: &Watched| world.outside().forge.registered().count();
         assert_eq!(left(world), 0);
     });
 }
@@ -137,7 +137,7 @@ fn a_job_whose_runner_went_offline_is_asked_about_before_its_next_age() {
 #[test]
 fn a_post_mortem_takes_its_time_once_however_slow_everybody_is() {
     let mut plan = Plan::quiet(vec![pool("linux", "witness", 1)]);
-    plan.faults.provider.remains_slow = 10_000;
+    plan.faults.provider.exit_report_slow = 10_000;
     plan.faults.forge.slow = 10_000;
     story(plan, async |world| {
         world.next_machine(Fate::DiesWorking(30_000, Death::GuestKilled));
@@ -151,8 +151,8 @@ fn a_post_mortem_takes_its_time_once_however_slow_everybody_is() {
         world.wait_for("its record", 30 * MINUTE, recorded).await;
         let ended = moved(world, State::Ended).expect("an end before its record");
         let took = elapsed(ended, moved(world, State::PendingDelete).expect("its record"));
-        let patience = world.plan().pools[0].policy.postmortem_timeout;
-        assert!(took <= patience, "it took {took:?}");
+        let wait_limit = world.plan().pools[0].policy.postmortem_timeout;
+        assert!(took <= wait_limit, "it took {took:?}");
         world.over(&[job], 60 * MINUTE).await;
     });
 }
@@ -175,7 +175,7 @@ fn a_pool_that_comes_back_is_as_its_operators_left_it() {
         assert!(!world.shown("linux").draining);
         let told: Vec<_> = {
             let outside = world.outside();
-            outside.shelf.timeline(&Subject::Pool(PoolId::new("linux"))).cloned().collect()
+            outside.records.timeline(&Subject::Pool(PoolId::new("linux"))).cloned().collect()
         };
         assert_eq!(told.len(), 2, "its timeline goes on where it was: {told:?}");
     });

@@ -21,9 +21,9 @@ mod requeueing;
 mod restarts;
 mod rolling;
 mod scaling;
+mod setup_reports;
 mod shuffling;
 mod slots;
 mod story;
-mod words;
 
 use story::{MINUTE, SECOND, story};

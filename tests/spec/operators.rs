@@ -2,16 +2,16 @@
 
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::mail::Reply;
-use ostler_actors::model::{InstanceId, Petition, State, Subject, What, WishRank};
+use ostler_actors::model::{InstanceId, RequestedBy, State, Subject, Urgency, What};
 use ostler_actors::testing::{Death, DeletePlan, Plan, Watched, pool};
 
 use super::story::Tell as _;
 use super::{MINUTE, SECOND, story};
 
-fn ask(world: &Watched, id: &InstanceId, rank: WishRank) {
-    let by = Petition { who: "ada".into(), why: "the rack is gone".into() };
+fn ask(world: &Watched, id: &InstanceId, urgency: Urgency) {
+    let by = RequestedBy { who: "ada".into(), why: "the rack is gone".into() };
     let reply = Reply::nobody();
-    world.say(ToFleet::Retire { instance: id.clone(), rank, by, reply });
+    world.say(ToFleet::Retire { instance: id.clone(), urgency, by, reply });
 }
 
 fn warm(max: u32) -> Plan {
@@ -34,16 +34,16 @@ fn a_forgotten_instance_leaves_the_records_and_what_comes_back_gets_a_new_owner(
         for _ in 0..3 {
             world.next_delete(DeletePlan::Lies);
         }
-        ask(world, &id, WishRank::Delete);
+        ask(world, &id, Urgency::Delete);
         world.until(&id, State::Deleting, 10 * MINUTE).await;
         world.wait_for("a delete", MINUTE, |world| !world.deletes().is_empty()).await;
         let calls = world.deletes().len();
-        ask(world, &id, WishRank::Forget);
+        ask(world, &id, Urgency::Forget);
         world.until(&id, State::Deleted, 5 * SECOND).await;
         assert_eq!(world.deletes().len(), calls, "a forgotten machine is asked nothing");
         let told: Vec<What> = world.timeline(&id).into_iter().map(|event| event.what).collect();
         assert!(told.contains(&What::Forgotten), "{told:?}");
-        assert!(world.outside().shelf.has_exit(&id), "its end is on record");
+        assert!(world.outside().records.has_exit(&id), "its end is on record");
 
         // The machine was not out of reach after all: the reaper finds it, a new owner ends it.
         let adopted = |world: &Watched| world.rows().iter().any(|row| row.adopted);
@@ -55,10 +55,10 @@ fn a_forgotten_instance_leaves_the_records_and_what_comes_back_gets_a_new_owner(
 fn a_fleet_that_lost_its_lease_stops_and_touches_nobody() {
     story(warm(2), async |world| {
         let id = one_idle(world).await;
-        let saves = world.outside().shelf.saves();
+        let saves = world.outside().records.saves();
         world.say(ToFleet::Fenced);
         world.run_for(30 * MINUTE).await;
-        assert_eq!(world.outside().shelf.saves(), saves, "nothing is written any more");
+        assert_eq!(world.outside().records.saves(), saves, "nothing is written any more");
         assert!(world.deletes().is_empty());
         assert_eq!(world.row(&id).expect("its row").state, State::Idle);
         world.crash(SECOND);
@@ -85,7 +85,7 @@ fn the_timeline_of_a_pool_goes_on_after_a_restart() {
             }
         }
         let outside = world.outside();
-        let told = outside.shelf.timeline(&Subject::Pool("linux".into())).count();
+        let told = outside.records.timeline(&Subject::Pool("linux".into())).count();
         assert_eq!(told, 4, "nothing that was told is replaced");
     });
 }
@@ -101,7 +101,7 @@ fn a_foreign_machine_is_left_alone_until_an_operator_adopts_it() {
         let holder = shown.values().next().and_then(|machine| machine.holder.clone());
         assert_eq!(holder, Some("somebody-else".into()));
 
-        let by = Petition { who: "ada".into(), why: "restored from backup".into() };
+        let by = RequestedBy { who: "ada".into(), why: "restored from backup".into() };
         world.say(ToFleet::AdoptForeign { by, reply: Reply::nobody() });
         let gone = |world: &Watched| !world.deletes().is_empty() && world.rows().is_empty();
         world.wait_for("the machine to go", 30 * MINUTE, gone).await;

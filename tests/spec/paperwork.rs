@@ -33,7 +33,7 @@ pub(super) trait Paperwork {
     fn executor(&self, job: u64) -> Option<InstanceId>;
 
     /// Returns what was told of a job, in order.
-    fn told_of(&self, job: u64) -> Vec<What>;
+    fn reported_of(&self, job: u64) -> Vec<What>;
 
     /// Returns every row of a job that was saved, in order, with the moment of its save.
     fn saved(&self, job: u64) -> Vec<(Moment, Job)>;
@@ -51,23 +51,23 @@ pub(super) trait Paperwork {
     fn struck(&self, fault: &str) -> u64;
 
     /// Lets time pass until a job's offer is delivered and the runner made for it listens.
-    async fn delivered(&mut self, job: u64, patience: Duration) -> InstanceId;
+    async fn delivered(&mut self, job: u64, wait_limit: Duration) -> InstanceId;
 
     /// Lets time pass until a job is proven to run.
-    async fn running(&mut self, job: u64, patience: Duration) -> InstanceId;
+    async fn running(&mut self, job: u64, wait_limit: Duration) -> InstanceId;
 
     /// Lets time pass until jobs are over at the forge.
-    async fn over(&mut self, jobs: &[u64], patience: Duration);
+    async fn over(&mut self, jobs: &[u64], wait_limit: Duration);
 }
 
 impl Paperwork for Watched {
     fn id(&self, job: u64) -> JobId {
-        self.outside().hub.job_id(job)
+        self.outside().forge.job_id(job)
     }
 
     fn job(&self, job: u64) -> Option<Job> {
         let id = self.id(job);
-        self.outside().shelf.job(&id).map(|job| Job::clone(job))
+        self.outside().records.job(&id).map(|job| Job::clone(job))
     }
 
     fn job_state(&self, job: u64) -> Option<JobState> {
@@ -76,11 +76,11 @@ impl Paperwork for Watched {
 
     fn is_buried(&self, job: u64) -> bool {
         let id = self.id(job);
-        self.outside().shelf.is_tombstone(&id)
+        self.outside().records.is_tombstone(&id)
     }
 
     fn at_forge(&self, job: u64) -> SimJob {
-        self.outside().hub.jobs.get(&job).cloned().expect("a job of this number")
+        self.outside().forge.jobs.get(&job).cloned().expect("a job of this number")
     }
 
     fn offer(&self, job: u64) -> Option<OpenOffer> {
@@ -91,9 +91,9 @@ impl Paperwork for Watched {
         self.job(job).and_then(|job| job.execution).map(|run| run.instance)
     }
 
-    fn told_of(&self, job: u64) -> Vec<What> {
+    fn reported_of(&self, job: u64) -> Vec<What> {
         let subject = Subject::Job(self.id(job));
-        self.outside().shelf.timeline(&subject).map(|event| event.what.clone()).collect()
+        self.outside().records.timeline(&subject).map(|event| event.what.clone()).collect()
     }
 
     fn saved(&self, job: u64) -> Vec<(Moment, Job)> {
@@ -138,25 +138,25 @@ impl Paperwork for Watched {
         self.outside().injected.get(fault).copied().unwrap_or_default()
     }
 
-    async fn delivered(&mut self, job: u64, patience: Duration) -> InstanceId {
+    async fn delivered(&mut self, job: u64, wait_limit: Duration) -> InstanceId {
         let listens = |world: &Self| {
             let offer = world.offer(job).filter(|offer| offer.stage == OfferStage::Delivered)?;
             let outside = world.outside();
-            let machine = outside.yard.anywhere(&MachineName::new(offer.instance.as_str()))?;
+            let machine = outside.machines.anywhere(&MachineName::new(offer.instance.as_str()))?;
             machine.runner.is_some().then_some(offer.instance)
         };
-        self.wait_for("a delivered offer", patience, |world| listens(world).is_some()).await;
+        self.wait_for("a delivered offer", wait_limit, |world| listens(world).is_some()).await;
         listens(self).expect("an offer that has just been seen")
     }
 
-    async fn running(&mut self, job: u64, patience: Duration) -> InstanceId {
-        self.wait_for("an execution", patience, |world| world.executor(job).is_some()).await;
+    async fn running(&mut self, job: u64, wait_limit: Duration) -> InstanceId {
+        self.wait_for("an execution", wait_limit, |world| world.executor(job).is_some()).await;
         self.executor(job).expect("an execution that has just been seen")
     }
 
-    async fn over(&mut self, jobs: &[u64], patience: Duration) {
+    async fn over(&mut self, jobs: &[u64], wait_limit: Duration) {
         let all = |world: &Self| jobs.iter().all(|job| world.is_over(*job));
-        self.wait_for("the end of its jobs", patience, all).await;
+        self.wait_for("the end of its jobs", wait_limit, all).await;
     }
 }
 

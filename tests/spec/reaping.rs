@@ -139,7 +139,7 @@ fn f35_fresh_instance_is_not_retired_in_the_second_it_became_ready() {
         assert_eq!(world.shown("linux").want, 0, "nobody wants it");
         world.run_for(4 * MINUTE).await;
         let seated = world.row(&row.id).expect("its row");
-        assert_eq!((seated.state, seated.wish), (State::Idle, None));
+        assert_eq!((seated.state, seated.removal), (State::Idle, None));
         world.free_assignments();
         let next = world.queue(&["linux"], MINUTE);
         world.until_working(&row.machine, next).await;
@@ -197,7 +197,7 @@ fn f47_failed_listing_is_not_an_empty_one() {
         world.outside().faults.provider.list_lags = 10_000;
         world.wait_for("the young one is busy", 10 * MINUTE, |world| busy(world) == 4).await;
         let a_minute_ago = world.now() - 60_000;
-        let young = world.outside().yard.existing().any(|it| it.since > a_minute_ago);
+        let young = world.outside().machines.existing().any(|it| it.since > a_minute_ago);
         world.run_for(3 * MINUTE).await;
         world.outside().faults.calm();
         assert!(young && world.injected("machine listing lags") >= 10);

@@ -37,7 +37,7 @@ fn f21_mint_whose_answer_was_lost_is_removed_and_minted_under_the_next_name() {
 fn is_removed(world: &Watched, runner: &RunnerName) -> bool {
     let asked =
         |seen: &Seen| matches!(seen, Seen::Deregister { name: Some(name), .. } if name == runner);
-    world.count(asked) > 0 && world.outside().hub.runner_named(runner).is_none()
+    world.count(asked) > 0 && world.outside().forge.runner_named(runner).is_none()
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn f49_runner_is_registered_in_the_scope_of_its_pool() {
             world.run_for(SECOND).await;
             assert!(world.now() < 600_000, "the jobs are not served");
             let outside = world.outside();
-            scopes.extend(outside.hub.registered().map(|it| (it.name.clone(), it.scope.clone())));
+            scopes.extend(outside.forge.registered().map(|it| (it.name.clone(), it.scope.clone())));
         }
         for (name, scope) in scopes {
             let pool = pools.iter().find(|pool| name.as_str().starts_with(&pool.prefix));

@@ -32,7 +32,7 @@ fn f03_runner_that_never_registers_gets_its_job_requeued() {
             world.over(&[job], 15 * MINUTE).await;
             let (begun, place) = world.started(job).remove(0);
             assert_ne!(place, machine(&deaf), "the first machine is up and has no runner");
-            assert!(world.outside().yard.appeared.contains_key(&machine(&deaf)));
+            assert!(world.outside().machines.appeared.contains_key(&machine(&deaf)));
             let said = world.saved(job).into_iter().find(|(_, row)| row.fact.rank() > 1);
             assert!(said.is_some_and(|(at, _)| at >= begun), "it was called running too early");
             world.wait_for("the end of both", HOUR, |world| world.rows().is_empty()).await;
@@ -51,7 +51,7 @@ fn f15_end_of_an_instance_requeues_its_job_at_once() {
         world.kill(&machine(&first), Death::GuestKilled);
         let stopped = world.now();
         let stranded = What::Unoffered { instance: first, why: OfferEnd::Requeued };
-        let found = |world: &Watched| world.told_of(job).contains(&stranded);
+        let found = |world: &Watched| world.reported_of(job).contains(&stranded);
         world.wait_for("the job is in line again", 5 * MINUTE, found).await;
         let took = world.now() - stopped;
         assert!(took <= 15_000, "it was stranded for {took} ms: nobody asked before the sweep");
@@ -71,7 +71,7 @@ fn f16_stranded_job_is_found_though_its_offer_was_ended_first() {
         world.pair(sibling, &machine(&first));
         assert_eq!(world.running(sibling, MINUTE).await, first);
         let released = What::Unoffered { instance: first.clone(), why: OfferEnd::Displaced };
-        assert!(world.told_of(stranded).contains(&released), "the sibling released it first");
+        assert!(world.reported_of(stranded).contains(&released), "the sibling released it first");
         assert_eq!(world.offer(stranded), None);
         world.kill(&machine(&first), Death::GuestKilled);
         let stopped = world.now();
@@ -106,7 +106,7 @@ fn f17_late_finding_never_releases_the_replacements_offer() {
         let second = world.offer(job).expect("the attempt that was just seen");
         world.run_until(asked + 30_000).await;
         assert_eq!(world.offer(job), Some(second), "the late answer was about another attempt");
-        assert!(!world.told_of(job).iter().any(|what| matches!(what, What::Asked { .. })));
+        assert!(!world.reported_of(job).iter().any(|what| matches!(what, What::Asked { .. })));
         world.free_assignments();
         world.over(&[job, other], 20 * MINUTE).await;
     });
@@ -156,12 +156,12 @@ fn lose_by_a_late_mint(late_by: Duration) {
 
 #[test]
 fn f53_queued_job_under_a_finished_run_is_closed() {
-    for (provider, patience) in [("split", 10 * MINUTE), ("witness", 65 * MINUTE)] {
+    for (provider, wait_limit) in [("split", 10 * MINUTE), ("witness", 65 * MINUTE)] {
         story(Plan::quiet(vec![pool("linux", provider, 2)]), async |world| {
             let job = world.queue_dead(&["linux"]);
             let closed = |world: &Watched| world.job_state(job) == Some(JobState::Closed);
-            world.wait_for("its closure", patience, closed).await;
-            assert!(world.told_of(job).contains(&What::Closed(Closure::RunOver)));
+            world.wait_for("its closure", wait_limit, closed).await;
+            assert!(world.reported_of(job).contains(&What::Closed(Closure::RunOver)));
             assert_eq!(world.at_forge(job).stage, JobStage::Queued, "the forge still calls it so");
             world.wait_for("no machine for it", HOUR, |world| world.rows().is_empty()).await;
             // The forge goes on listing it as queued; that raises nobody.
@@ -184,7 +184,7 @@ fn f54_job_queued_for_more_than_a_day_is_closed_as_stale() {
         assert_eq!(world.rows().len(), 1, "a runner waits for it all day");
         world.run_for(10 * MINUTE).await;
         assert_eq!(world.job_state(job), Some(JobState::Closed));
-        assert!(world.told_of(job).contains(&What::Closed(Closure::Stale)));
+        assert!(world.reported_of(job).contains(&What::Closed(Closure::Stale)));
         assert_eq!(world.at_forge(job).fact(), JobFact::Queued, "no word came from the forge");
         world.wait_for("no machine for it", HOUR, |world| world.rows().is_empty()).await;
         world.cancel(job);
@@ -237,9 +237,9 @@ fn a_job_that_lost_its_pool_and_waits_for_more_than_a_day_is_closed_as_stale() {
         world.run_for(23 * HOUR + 55 * MINUTE).await;
         assert_eq!(world.job_state(job), Some(JobState::Queued), "a day is not over");
         let answers = |what: &&What| matches!(what, What::Asked { .. });
-        assert!(world.told_of(job).iter().any(|what| answers(&what)), "nobody asked about it");
+        assert!(world.reported_of(job).iter().any(|what| answers(&what)), "nobody asked about it");
         world.run_for(10 * MINUTE).await;
-        assert!(world.told_of(job).contains(&What::Closed(Closure::Stale)));
+        assert!(world.reported_of(job).contains(&What::Closed(Closure::Stale)));
         world.cancel(job);
     });
 }

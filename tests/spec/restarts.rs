@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use ostler_actors::model::{
-    Event, InstanceId, Job, JobState, OfferStage, Petition, PoolSpec, Reason, State, Subject, Wish,
-    WishRank,
+    Event, InstanceId, Job, JobState, OfferStage, PoolSpec, Reason, RemovalRequest, RequestedBy,
+    State, Subject, Urgency,
 };
 use ostler_actors::testing::{Plan, Point, Refused, Seen, Watched, date, pool};
 
@@ -49,7 +49,7 @@ fn crash_while_offering(nth: u64, point: Point, ends: JobEnds) -> bool {
         world.crash_at_save(nth, point);
         let crashed = |what: &Seen| matches!(what, Seen::Crashed(_));
         world.wait_for("a crash", 5 * MINUTE, |it| seen(it, 0, crashed) == 1).await;
-        between = world.outside().shelf.jobs().any(|job| is_offered(job));
+        between = world.outside().records.jobs().any(|job| is_offered(job));
         if ends == JobEnds::WhileTheDaemonIsDown {
             world.cancel(job);
         }
@@ -58,7 +58,7 @@ fn crash_while_offering(nth: u64, point: Point, ends: JobEnds) -> bool {
         world.wait_for("the next job over", 60 * MINUTE, |world| world.is_over(next)).await;
         world.wait_for("nobody reserved", MINUTE, |it| in_state(it, State::Reserved) == 0).await;
         expect_served_once(world, &[next]);
-        assert!(world.outside().hub.jobs[&job].starts <= 1);
+        assert!(world.outside().forge.jobs[&job].starts <= 1);
     });
     between
 }
@@ -145,10 +145,10 @@ fn f52_save_that_failed_is_repeated_whole_or_not_at_all() {
 /// Returns whether the row of a job, its tombstone and its timeline say that it is over.
 fn closed(world: &Watched, job: u64) -> (bool, bool, bool) {
     let outside = world.outside();
-    let row = outside.shelf.jobs().find(|row| row.id.number == job).expect("a row");
+    let row = outside.records.jobs().find(|row| row.id.number == job).expect("a row");
     let says = |event: &Event| event.what.to_string().contains("Completed");
-    let told = outside.shelf.timeline(&Subject::Job(row.id.clone())).any(says);
-    (row.state() == JobState::Completed, outside.shelf.is_tombstone(&row.id), told)
+    let told = outside.records.timeline(&Subject::Job(row.id.clone())).any(says);
+    (row.state() == JobState::Completed, outside.records.is_tombstone(&row.id), told)
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn f57_restart_takes_up_every_living_machine_before_it_makes_one() {
         world.wait_for("four idle", 10 * MINUTE, |it| in_state(it, State::Idle) == 4).await;
         world.run_for(10 * MINUTE).await;
         let before: Vec<_> = world.rows().into_iter().map(|row| row.id).collect();
-        let machines = world.outside().yard.existing().count();
+        let machines = world.outside().machines.existing().count();
         assert_eq!((before.len(), machines), (8, 8));
 
         world.outside().faults.provider.slow = 10_000;
@@ -181,17 +181,21 @@ fn f59_save_over_a_newer_row_is_refused_and_its_writer_stops() {
     story(Plan::quiet(vec![warm("linux", "split", 1, 1)]), async |world| {
         world.wait_for("an idle runner", 10 * MINUTE, |it| in_state(it, State::Idle) == 1).await;
         let id = world.only().id;
-        let by = Some(Petition { who: "another writer".into(), why: "newer".into() });
+        let by = Some(RequestedBy { who: "another writer".into(), why: "newer".into() });
         let at = date(world.now());
-        let wish = Wish { rank: WishRank::Delete, reason: Reason::Operator, by, at };
-        world.overwrite(&id, |row| row.wish = Some(wish.clone()));
+        let removal = RemovalRequest { urgency: Urgency::Delete, reason: Reason::Operator, by, at };
+        world.overwrite(&id, |row| row.removal = Some(removal.clone()));
         // The old owner has not heard of it, and takes an offer.
         let job = world.queue(&["linux"], MINUTE);
         let conflict = |what: &Seen| matches!(what, Seen::SaveRefused { why: Refused::Conflict, id: of } if of == id.as_str());
         world.wait_for("a refused save", 10 * MINUTE, |it| seen(it, 0, conflict) > 0).await;
         assert_eq!(seen(world, 0, conflict), 1, "its writer stopped, and did not insist");
         world.until(&id, State::Deleted, 30 * MINUTE).await;
-        assert_eq!(world.row(&id).and_then(|row| row.wish), Some(wish), "the newer row stood");
+        assert_eq!(
+            world.row(&id).and_then(|row| row.removal),
+            Some(removal),
+            "the newer row stood"
+        );
         world.wait_for("the job over", 30 * MINUTE, |world| world.is_over(job)).await;
     });
 }
@@ -200,10 +204,10 @@ fn f59_save_over_a_newer_row_is_refused_and_its_writer_stops() {
 fn f59_writer_of_an_old_tenure_changes_nothing() {
     story(Plan::quiet(vec![warm("linux", "split", 2, 4)]), async |world| {
         world.wait_for("idle runners", 10 * MINUTE, |it| in_state(it, State::Idle) == 2).await;
-        world.outside().shelf.begin_tenure();
+        world.outside().records.begin_lease();
         let (before, since) = (world.rows(), world.now());
         let job = world.queue(&["linux"], MINUTE);
-        world.ask_to_go(before[0].id.clone(), WishRank::Delete);
+        world.ask_to_go(before[0].id.clone(), Urgency::Delete);
         world.run_for(10 * MINUTE).await;
         let fenced = |what: &Seen| matches!(what, Seen::SaveRefused { why: Refused::Fenced, .. });
         assert!(seen(world, since, fenced) > 0, "it tried");
@@ -248,7 +252,7 @@ fn i06_offer_and_retirement_in_any_order_never_delete_a_promised_instance() {
     let (mut taken, mut refused) = (0, 0);
     for seed in 0..4 {
         for lead in [0, 20, 60, 100, 140, 180, 250, 400, 800] {
-            for rank in [WishRank::Retire, WishRank::Delete] {
+            for rank in [Urgency::Retire, Urgency::Delete] {
                 let plan = Plan::quiet(vec![warm("linux", "split", 1, 2)]).seeded(seed);
                 story(plan, async |world| {
                     world

@@ -15,7 +15,7 @@ fn f34_age_of_a_waiting_job_survives_the_recycling_of_instances() {
         world.every_machine(Some(Fate::NeverBoots));
         let queued_at = date(world.now());
         let job = world.queue(&["large"], MINUTE);
-        let recycled = |world: &Watched| world.outside().shelf.lifetimes() >= 3;
+        let recycled = |world: &Watched| world.outside().records.lifetimes() >= 3;
         world.wait_for("three machines in vain", 60 * MINUTE, recycled).await;
         assert!(world.now() > 10 * 60_000, "they were recycled over many minutes");
         assert_eq!(view(world, "large").oldest, Some(queued_at));
@@ -44,7 +44,7 @@ fn f36_jobs_that_cannot_be_served_are_no_demand() {
         assert_eq!(creates(world, 0), 2, "one each for the two that could be served");
         assert_eq!((view(world, "small").demand, view(world, "small").want), (0, 1));
         assert_eq!((view(world, "linux").demand, view(world, "linux").want), (0, 0));
-        assert_eq!(world.outside().hub.jobs.values().filter(|job| !job.is_over()).count(), 201);
+        assert_eq!(world.outside().forge.jobs.values().filter(|job| !job.is_over()).count(), 201);
         world.cancel_all(|labels| labels.len() == 1 || labels.iter().any(|it| it == "gpu"));
     });
 }
@@ -111,7 +111,7 @@ fn i19_sweep_that_believes_everything_is_orphaned_spends_only_its_budget() {
         }
         let gone = |world: &Watched| {
             let outside = world.outside();
-            outside.shelf.rows().filter(|it| it.adopted && it.state == State::Deleted).count()
+            outside.records.rows().filter(|it| it.adopted && it.state == State::Deleted).count()
         };
         world.wait_for("the lost to be gone", 60 * MINUTE, |world| gone(world) == 20).await;
         let mut taken = Vec::new();
@@ -126,11 +126,11 @@ fn i19_sweep_that_believes_everything_is_orphaned_spends_only_its_budget() {
         let over = check_budget(&PoolId::new("linux"), &taken, 3);
         assert!(over.is_empty(), "{over:?}");
         assert!(jobs.iter().all(|job| runs(world, *job)), "and nobody at work was disturbed");
-        let wished = |what: &Seen| {
+        let requested_row = |what: &Seen| {
             matches!(what, Seen::Saved { after, .. } if !after.adopted
-                && after.wish.as_ref().is_some_and(|wish| wish.reason == Reason::Orphan))
+                && after.removal.as_ref().is_some_and(|removal| removal.reason == Reason::Orphan))
         };
-        assert_eq!(seen(world, 0, wished), 0);
+        assert_eq!(seen(world, 0, requested_row), 0);
     });
 }
 

@@ -66,12 +66,12 @@ async fn shuffle(world: &mut Watched, places: &[usize]) {
     world.run_for(10 * SECOND).await;
     // Said again, it changes nothing.
     let rows = |world: &Watched| jobs.iter().map(|job| world.job(*job)).collect::<Vec<_>>();
-    let (before, heard) = (rows(world), world.outside().shelf.accepted_count());
+    let (before, heard) = (rows(world), world.outside().records.accepted_count());
     for job in jobs.iter().chain(&jobs) {
         world.tell_again(*job, JobFact::InProgress);
     }
     world.run_for(10 * SECOND).await;
-    assert_eq!(world.outside().shelf.accepted_count(), heard + 2 * jobs.len());
+    assert_eq!(world.outside().records.accepted_count(), heard + 2 * jobs.len());
     assert_eq!(rows(world), before);
     for (at, place) in places.iter().enumerate() {
         let ends = ends_of_offers(world, jobs[at]);
@@ -90,7 +90,7 @@ async fn shuffle(world: &mut Watched, places: &[usize]) {
 
 fn ends_of_offers(world: &Watched, job: u64) -> Vec<OfferEnd> {
     let mut ends = Vec::new();
-    for what in world.told_of(job) {
+    for what in world.reported_of(job) {
         if let What::Unoffered { why, .. } = what {
             ends.push(why);
         }

@@ -28,7 +28,7 @@ fn crashes_at(nth: u64, point: Point) -> bool {
         // The second needs the slot of the first; ten days would be too late.
         world.over(&jobs, HOUR).await;
         let free = |world: &Watched| {
-            world.rows().is_empty() && world.outside().shelf.open_jobs().next().is_none()
+            world.rows().is_empty() && world.outside().records.open_jobs().next().is_none()
         };
         world.wait_for("no slot and no claim is held", HOUR, free).await;
         assert!(jobs.iter().all(|job| world.at_forge(*job).starts == 1));

@@ -11,7 +11,7 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const MINUTE: Duration = Duration::from_mins(1);
 
 /// How much of the story is shown when it fails.
-const LAST_WORDS: usize = 80;
+const SHOWN_EVENTS: usize = 80;
 
 /// Tells a story: afterwards the world is brought to rest, nothing may be left in it, and no
 /// promise may have been broken on the way.
@@ -32,7 +32,7 @@ impl Drop for Telling {
         if std::thread::panicking() {
             let outside = self.0.outside();
             let lines = outside.trace.lines();
-            for line in &lines[lines.len().saturating_sub(LAST_WORDS)..] {
+            for line in &lines[lines.len().saturating_sub(SHOWN_EVENTS)..] {
                 eprintln!("{line}");
             }
         }
@@ -57,10 +57,15 @@ pub(super) trait Tell {
     fn told(&self, id: &InstanceId, is_it: impl Fn(&What) -> bool) -> Vec<Event>;
 
     /// Lets time pass until an instance is in a state.
-    async fn until(&mut self, id: &InstanceId, state: State, patience: Duration);
+    async fn until(&mut self, id: &InstanceId, state: State, wait_limit: Duration);
 
     /// Lets time pass until something holds.
-    async fn wait_for(&mut self, what: &str, patience: Duration, holds: impl Fn(&Watched) -> bool);
+    async fn wait_for(
+        &mut self,
+        what: &str,
+        wait_limit: Duration,
+        holds: impl Fn(&Watched) -> bool,
+    );
 }
 
 impl Tell for Watched {
@@ -90,12 +95,17 @@ impl Tell for Watched {
         self.timeline(id).into_iter().filter(|event| is_it(&event.what)).collect()
     }
 
-    async fn until(&mut self, id: &InstanceId, state: State, patience: Duration) {
-        let came = self.reaches(id, state, patience).await;
-        assert!(came, "`{id}` is not {state} within {patience:?}: {:?}", self.row(id));
+    async fn until(&mut self, id: &InstanceId, state: State, wait_limit: Duration) {
+        let came = self.reaches(id, state, wait_limit).await;
+        assert!(came, "`{id}` is not {state} within {wait_limit:?}: {:?}", self.row(id));
     }
 
-    async fn wait_for(&mut self, what: &str, patience: Duration, holds: impl Fn(&Watched) -> bool) {
-        assert!(self.comes(patience, holds).await, "{what}: not within {patience:?}");
+    async fn wait_for(
+        &mut self,
+        what: &str,
+        wait_limit: Duration,
+        holds: impl Fn(&Watched) -> bool,
+    ) {
+        assert!(self.comes(wait_limit, holds).await, "{what}: not within {wait_limit:?}");
     }
 }

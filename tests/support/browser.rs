@@ -20,9 +20,9 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 /// How long a page may take to show something.
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 /// How often a condition is looked at.
-const GLANCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long one command of the driver may take.
 const COMMAND: Duration = Duration::from_mins(2);
 /// Where the driver may be, by distribution.
@@ -89,12 +89,12 @@ impl Browser {
             "--lang=en-US",
             &profile,
         ];
-        let wish = json!({ "capabilities": { "alwaysMatch": {
+        let removal = json!({ "capabilities": { "alwaysMatch": {
             "browserName": "chrome",
             "goog:chromeOptions": { "binary": browser, "args": arguments },
             "goog:loggingPrefs": { "browser": "ALL" },
         }}});
-        let answer = self.send("POST", "/session", &wish);
+        let answer = self.send("POST", "/session", &removal);
         let id = answer["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {answer}"));
         self.session = format!("/session/{id}");
         self.size(1280, 900);
@@ -149,7 +149,7 @@ impl Browser {
 
     /// Waits until a condition, the body of a function in the page, holds.
     pub(crate) async fn until(&self, what: &str, condition: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_LIMIT;
         while self.run(condition) != json!(true) {
             assert!(
                 Instant::now() < deadline,
@@ -157,7 +157,7 @@ impl Browser {
                 self.text(),
                 self.console()
             );
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

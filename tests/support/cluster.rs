@@ -265,7 +265,7 @@ impl Place {
         let name = pod.metadata.name.as_deref().expect("a name");
         let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
         let detained =
-            pod.metadata.annotations.as_ref().is_some_and(|notes| notes.contains_key(DETAINED));
+            pod.metadata.annotations.as_ref().is_some_and(|remarks| remarks.contains_key(DETAINED));
         if pod.metadata.deletion_timestamp.is_some() && !detained {
             let at_once = DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
             drop(self.pods().delete(name, &at_once).await);

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use ostler::demo::agent::{Deed, Script};
-use ostler::demo::github::{JobWish, Options, SimGitHub, SimHookOwner, SimJob, SimStage};
-use ostler::demo::surroundings::Surroundings;
+use ostler::demo::agent::{Script, Step};
+use ostler::demo::config_template::ConfigTemplate;
+use ostler::demo::github::{JobPlan, Options, SimGitHub, SimHookOwner, SimJob, SimStage};
 use ostler::store::{self, SqlStore};
 use ostler_actors::model::{Labels, Place, Scope};
 use ostler_actors::ports::Records as _;
@@ -32,11 +32,11 @@ const CROWDED_LEASE: Duration = Duration::from_secs(15);
 /// From so many runners on a machine is crowded.
 pub(crate) const CROWD: u32 = 20;
 /// What webhooks are signed with.
-pub(crate) const SECRET: &str = "a secret of the tests";
+pub(crate) const WEBHOOK_SECRET: &str = "a secret of the tests";
 /// How long jobs and machines may take.
-const PATIENCE: Duration = Duration::from_secs(150);
+const WAIT_LIMIT: Duration = Duration::from_secs(150);
 /// How often a condition is looked at.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Holds everything around the daemons of one test.
 pub(crate) struct Stage {
@@ -48,7 +48,7 @@ pub(crate) struct Stage {
     /// Whether leftovers are the test's business.
     left: bool,
     /// How long jobs and machines may take.
-    pub(crate) patience: Duration,
+    pub(crate) wait_limit: Duration,
     /// The port of every daemon, where machines ask it for work; none: any.
     port: Option<u16>,
     /// What the daemons find in their environment.
@@ -105,7 +105,7 @@ impl Stage {
         let options = Options { lease, rate_limit, ..Options::default() };
         let github = SimGitHub::start(options).expect("a simulated GitHub");
         let owner = SimHookOwner::Scope(Scope::Organization("acme".into()));
-        let hook = github.add_hook(owner, "http://127.0.0.1:9/nowhere", SECRET);
+        let hook = github.add_hook(owner, "http://127.0.0.1:9/nowhere", WEBHOOK_SECRET);
         let stage = Self {
             folder,
             github,
@@ -113,12 +113,12 @@ impl Stage {
             store,
             starts: AtomicU32::new(0),
             left: false,
-            patience: PATIENCE,
+            wait_limit: WAIT_LIMIT,
             port: None,
             environment: Vec::new(),
         };
         stage.write("token", &stage.github.token());
-        stage.write("hook.secret", SECRET);
+        stage.write("hook.secret", WEBHOOK_SECRET);
         stage.write("seal.key", &"5a".repeat(32));
         stage.configure(pools);
         stage
@@ -138,7 +138,7 @@ impl Stage {
 
     /// Returns the configuration without pools: yours, but in a hurry.
     pub(crate) fn base(&self) -> String {
-        let around = Surroundings {
+        let around = ConfigTemplate {
             name: "tested",
             folder: self.folder.path(),
             store: &self.store,
@@ -200,8 +200,8 @@ start_permits_per_host = 64
     }
 
     /// Waits until a daemon leads, and lets GitHub tell it of jobs.
-    pub(crate) async fn until_it_leads(&self, daemon: &mut Daemon, patience: Duration) {
-        until("a daemon leads", patience, async || {
+    pub(crate) async fn until_it_leads(&self, daemon: &mut Daemon, wait_limit: Duration) {
+        until("a daemon leads", wait_limit, async || {
             daemon.must_live();
             daemon.ready().is_some_and(|ready| ready.status == 200)
         })
@@ -220,19 +220,19 @@ start_permits_per_host = 64
     }
 
     /// Queues a job that does something after so many milliseconds.
-    pub(crate) fn queue(&self, deed: Deed, millis: u64) -> u64 {
-        self.queue_as(&format!("{deed:?}"), &["self-hosted", "linux"], deed, millis)
+    pub(crate) fn queue(&self, step: Step, millis: u64) -> u64 {
+        self.queue_as(&format!("{step:?}"), &["self-hosted", "linux"], step, millis)
     }
 
     /// Queues a job of any name and labels.
-    pub(crate) fn queue_as(&self, name: &str, labels: &[&str], deed: Deed, millis: u64) -> u64 {
-        let wish = JobWish {
+    pub(crate) fn queue_as(&self, name: &str, labels: &[&str], step: Step, millis: u64) -> u64 {
+        let removal = JobPlan {
             name: name.to_owned(),
             labels: labels.iter().copied().collect::<Labels>(),
-            script: serde_json::json!(Script { deed, millis }),
+            script: serde_json::json!(Script { step, millis }),
         };
         let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
-        self.github.queue(&place, wish)
+        self.github.queue(&place, removal)
     }
 
     /// Returns a job.
@@ -243,13 +243,13 @@ start_permits_per_host = 64
     /// Waits until jobs run.
     pub(crate) async fn until_at_work(&self, jobs: &[u64]) {
         let runs = |id: &u64| self.job(*id).stage == SimStage::InProgress;
-        until("jobs run", self.patience, async || jobs.iter().all(runs)).await;
+        until("jobs run", self.wait_limit, async || jobs.iter().all(runs)).await;
     }
 
     /// Waits until all jobs are over.
     pub(crate) async fn until_all_jobs_are_over(&self, daemon: &mut Daemon) {
         let is_over = |job: &SimJob| matches!(job.stage, SimStage::Completed(_));
-        until("all jobs are over", self.patience, async || {
+        until("all jobs are over", self.wait_limit, async || {
             daemon.must_live();
             self.github.jobs().iter().all(is_over)
         })
@@ -260,13 +260,13 @@ start_permits_per_host = 64
     pub(crate) fn check_jobs(&self) {
         for job in self.github.jobs() {
             // Asked of no pool of ours.
-            if job.wish.name == "elsewhere" {
+            if job.plan.name == "elsewhere" {
                 assert_eq!(job.starts, 0, "{job:?}");
                 continue;
             }
             assert_eq!(job.starts, 1, "{job:?}");
             // Whoever dies with its runner fails; only a machine touched by us fails the others.
-            let expected = if job.wish.name == "Succeed" { "success" } else { "failure" };
+            let expected = if job.plan.name == "Succeed" { "success" } else { "failure" };
             assert_eq!(job.stage, SimStage::Completed(expected.into()), "{job:?}");
         }
     }
@@ -282,14 +282,14 @@ start_permits_per_host = 64
         self.configure(pools);
         daemon.signal(Signal::HUP);
         let records = self.records().await;
-        until("everyone is gone", self.patience, async || {
+        until("everyone is gone", self.wait_limit, async || {
             daemon.must_live();
             records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
         .await;
         // Also of a job that began and ended while the daemon was down, all its deliveries lost: it
         // lost its pool, so it is asked about.
-        until("GitHub's last word is heard", self.patience, async || {
+        until("GitHub's last word is heard", self.wait_limit, async || {
             records.open_jobs().await.is_ok_and(|jobs| jobs.is_empty())
         })
         .await;
@@ -399,10 +399,14 @@ pub(crate) fn pool(min_idle: u32, max: u32) -> String {
 }
 
 /// Waits until something is true, and fails with its name if that takes too long.
-pub(crate) async fn until(what: &str, patience: Duration, mut is_true: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + patience;
+pub(crate) async fn until(
+    what: &str,
+    wait_limit: Duration,
+    mut is_true: impl AsyncFnMut() -> bool,
+) {
+    let deadline = Instant::now() + wait_limit;
     while !is_true().await {
-        assert!(Instant::now() < deadline, "waited {patience:?} in vain until {what}");
-        tokio::time::sleep(GLANCE).await;
+        assert!(Instant::now() < deadline, "waited {wait_limit:?} in vain until {what}");
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

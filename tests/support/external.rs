@@ -96,7 +96,7 @@ impl Cloud {
     }
 
     /// Returns the lines the provider wrote into one of its files.
-    pub(crate) fn notes(&self, file: &str) -> Vec<String> {
+    pub(crate) fn remarks(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.state().join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
@@ -104,7 +104,7 @@ impl Cloud {
     /// Returns what was called, in order.
     pub(crate) fn calls(&self) -> Vec<String> {
         let word = |line: String| line.split(' ').next().unwrap_or_default().to_owned();
-        self.notes("calls").into_iter().map(word).collect()
+        self.remarks("calls").into_iter().map(word).collect()
     }
 
     /// Returns how many calls are under way.
@@ -116,7 +116,7 @@ impl Cloud {
     /// Returns how many calls were under way at once, at most.
     pub(crate) fn most_at_once(&self) -> usize {
         let number = |line: &String| line.split(' ').next_back()?.parse().ok();
-        self.notes("calls").iter().filter_map(number).max().unwrap_or_default()
+        self.remarks("calls").iter().filter_map(number).max().unwrap_or_default()
     }
 
     /// Returns what the provider was told when it made the machine of a name.

@@ -119,13 +119,13 @@ impl Postgres {
             .args(["-c", "shared_buffers=16MB", "-c", "restart_after_crash=on"])
             .stdout(Stdio::null())
             .stderr(log.expect("a log file"));
-        let patience = Instant::now() + Duration::from_mins(1);
+        let wait_limit = Instant::now() + Duration::from_mins(1);
         self.server = Some(command.spawn().expect("the server starts"));
         while !self.answers() {
             let ended = self.server.as_mut().map(Child::try_wait);
             let log = || fs::read_to_string(self.home.path().join("log")).unwrap_or_default();
             assert!(matches!(ended, Some(Ok(None))), "the server ended: {}", log());
-            assert!(Instant::now() < patience, "the server does not answer: {}", log());
+            assert!(Instant::now() < wait_limit, "the server does not answer: {}", log());
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -129,9 +129,9 @@ impl Daemon {
     }
 
     /// Waits for its end.
-    pub(crate) async fn ended(&mut self, patience: Duration) -> ExitStatus {
+    pub(crate) async fn ended(&mut self, wait_limit: Duration) -> ExitStatus {
         let mut status = None;
-        until("a daemon ends", patience, async || {
+        until("a daemon ends", wait_limit, async || {
             status = self.child.try_wait().expect("our child");
             status.is_some()
         })

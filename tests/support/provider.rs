@@ -56,8 +56,8 @@ fn main() -> ExitCode {
     let under_way = under_way.filter(|entry| lives(&entry.file_name())).count();
     note(&state, "calls", &format!("{command} {under_way}"));
     pause(&config, "before", &command);
-    let deed = config.get(&format!("do.{command}")).cloned().unwrap_or_default();
-    match deed.split_once(':').unwrap_or((deed.as_str(), "")) {
+    let step = config.get(&format!("do.{command}")).cloned().unwrap_or_default();
+    match step.split_once(':').unwrap_or((step.as_str(), "")) {
         ("hang", _) => hang(),
         ("flood", _) => flood(),
         ("abort", _) => std::process::abort(),
@@ -67,10 +67,10 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let answer = answer(&command, &config, &state, &deed);
+    let answer = answer(&command, &config, &state, &step);
     pause(&config, "after", &command);
     fs::remove_file(&mark).ok();
-    match deed.split_once(':').unwrap_or((deed.as_str(), "")) {
+    match step.split_once(':').unwrap_or((step.as_str(), "")) {
         ("hang_after", _) => hang(),
         ("silent", _) => {}
         ("garbage", _) => print!("created it, have fun"),
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn answer(command: &str, config: &BTreeMap<String, String>, state: &Path, deed: &str) -> String {
+fn answer(command: &str, config: &BTreeMap<String, String>, state: &Path, step: &str) -> String {
     match command {
         "CreateInstance" => {
             let mut said = String::new();
@@ -98,7 +98,7 @@ fn answer(command: &str, config: &BTreeMap<String, String>, state: &Path, deed: 
             let name = field(&said, "name");
             fs::write(state.join("bootstrap").join(&name), &said).expect("our folder");
             let mut made = make(state, &name);
-            if deed == "twice" {
+            if step == "twice" {
                 made = make(state, &name);
             }
             if let Some(variables) = config.get("boot") {

@@ -1,32 +1,32 @@
 //! External providers for real: executables that keep GARM's contract, and those that break it.
 
+mod fixture;
 mod hostile;
 mod scripts;
-mod yard;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler::providers::external::{External, Interface, Told};
+use ostler::providers::external::{External, Interface, Support};
 use ostler_actors::model::{MachineName, Observation, Sighting, Stamp};
 use ostler_actors::ports::{CreateOrder, Grace, Inventory as _, Provider as _};
 use ostler_actors::testing::contract::{ProviderBench, Tells, provider_contract};
 
 use crate::support::external::{compiled, in_shell};
-use yard::{Yard, holder, named, order};
+use fixture::{Fixture, holder, named, order};
 
 /// Runs the contract of all providers on an executable.
 struct Bench {
     executable: PathBuf,
     config: &'static str,
-    yard: Yard,
+    fixture: Fixture,
 }
 
 impl Bench {
     fn on(executable: PathBuf, config: &'static str) -> Self {
-        let yard = Yard::on(&executable);
-        Self { executable, config, yard }
+        let fixture = Fixture::on(&executable);
+        Self { executable, config, fixture }
     }
 }
 
@@ -34,13 +34,13 @@ impl ProviderBench for Bench {
     type Provider = External;
 
     async fn open(&mut self) -> Arc<External> {
-        self.yard = Yard::on(&self.executable);
-        self.yard.cloud.behave(self.config);
-        Arc::new(self.yard.open())
+        self.fixture = Fixture::on(&self.executable);
+        self.fixture.cloud.behave(self.config);
+        Arc::new(self.fixture.open())
     }
 
     fn order(&self, name: &str, stamp: Stamp) -> CreateOrder {
-        self.yard.record(name, &stamp);
+        self.fixture.record(name, &stamp);
         CreateOrder { stamp, ..order(name) }
     }
 
@@ -49,7 +49,7 @@ impl ProviderBench for Bench {
     }
 
     async fn end_with_seven(&mut self, machine: &MachineName) {
-        self.yard.cloud.turn(machine.as_str(), "stopped");
+        self.fixture.cloud.turn(machine.as_str(), "stopped");
     }
 
     async fn pass(&mut self) {
@@ -79,10 +79,10 @@ async fn a_provider_that_shows_nothing_for_absence_keeps_the_contract_of_provide
 
 #[tokio::test]
 async fn the_second_version_keeps_the_contract_of_providers() {
-    let mut yard = Yard::on(&compiled());
-    yard.settings.interface = Interface::V011;
-    let provider = yard.open();
-    let made = provider.create(yard.order("m1")).await.unwrap();
+    let mut fixture = Fixture::on(&compiled());
+    fixture.settings.interface = Interface::V011;
+    let provider = fixture.open();
+    let made = provider.create(fixture.order("m1")).await.unwrap();
     let Sighting::Seen(read) = provider.read(&named("m1")).await else { panic!("not seen") };
     assert_eq!(read.uid, made.uid);
     provider.delete(&named("m1"), Grace::Usual).await.unwrap();
@@ -91,15 +91,15 @@ async fn the_second_version_keeps_the_contract_of_providers() {
 
 #[tokio::test]
 async fn a_provider_is_told_everything_and_nothing_of_the_daemons_environment() {
-    let yard = Yard::on(&compiled());
-    let provider = yard.open();
-    provider.create(yard.order("m1")).await.unwrap();
-    let told = yard.cloud.bootstrap("m1");
+    let fixture = Fixture::on(&compiled());
+    let provider = fixture.open();
+    provider.create(fixture.order("m1")).await.unwrap();
+    let told = fixture.cloud.bootstrap("m1");
     assert_eq!(told["name"], "m1");
     assert_eq!(told["metadata-url"], "https://ci.example.com/runner/v1/metadata");
     assert_eq!(told["jit_config_enabled"], true);
     let token = told["instance-token"].as_str().unwrap();
-    let bearer = yard.tokens.check(token).expect("our token");
+    let bearer = fixture.tokens.check(token).expect("our token");
     assert_eq!((bearer.instance.as_str(), bearer.attempt), ("m1", 1));
     let uuid = told["pool_id"].as_str().unwrap();
     assert!(uuid::Uuid::parse_str(uuid).is_ok(), "{uuid}");
@@ -107,20 +107,20 @@ async fn a_provider_is_told_everything_and_nothing_of_the_daemons_environment() 
 
 #[tokio::test]
 async fn pools_keep_their_ids_so_that_listings_find_what_an_earlier_daemon_made() {
-    let yard = Yard::on(&compiled());
-    yard.open().create(yard.order("m1")).await.unwrap();
-    let Observation::Complete(listed) = yard.open().list().await else { panic!("not listed") };
+    let fixture = Fixture::on(&compiled());
+    fixture.open().create(fixture.order("m1")).await.unwrap();
+    let Observation::Complete(listed) = fixture.open().list().await else { panic!("not listed") };
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].stamp.instance, Some("m1".into()));
 }
 
 #[tokio::test]
 async fn a_machine_that_was_never_ordered_is_nobodys_and_can_be_adopted_alone() {
-    let yard = Yard::on(&compiled());
-    yard.open().create(yard.order("m1")).await.unwrap();
-    yard.open().create(yard.order("m2")).await.unwrap();
-    yard.forget("m2");
-    let Observation::Complete(listed) = yard.open().list().await else { panic!("not listed") };
+    let fixture = Fixture::on(&compiled());
+    fixture.open().create(fixture.order("m1")).await.unwrap();
+    fixture.open().create(fixture.order("m2")).await.unwrap();
+    fixture.forget("m2");
+    let Observation::Complete(listed) = fixture.open().list().await else { panic!("not listed") };
     assert_eq!(listed[0].stamp.holder, Some(holder()));
     let foreign = listed[1].stamp.holder.clone().unwrap();
     assert_eq!((foreign.as_str(), &listed[1].stamp.instance), ("vm/m2", &None));
@@ -129,9 +129,9 @@ async fn a_machine_that_was_never_ordered_is_nobodys_and_can_be_adopted_alone() 
 
 #[tokio::test]
 async fn a_provider_tells_its_version_or_is_used_without() {
-    let probe = Yard::on(&compiled()).open().probe().await.unwrap();
-    assert_eq!((probe.version, probe.interface), (Ok("v9.9.9".into()), Told::Yes));
-    let old = Yard::on(&in_shell()).open().probe().await.unwrap();
+    let probe = Fixture::on(&compiled()).open().probe().await.unwrap();
+    assert_eq!((probe.version, probe.interface), (Ok("v9.9.9".into()), Support::Yes));
+    let old = Fixture::on(&in_shell()).open().probe().await.unwrap();
     assert!(old.version.unwrap_err().contains("unknown GARM_COMMAND"));
-    assert_eq!(old.interface, Told::Untold);
+    assert_eq!(old.interface, Support::Unstated);
 }

@@ -6,7 +6,7 @@ use ostler_actors::model::{Place, RunnerId, Scope, Sighting};
 use ostler_actors::ports::{Deregistered, Forge as _, Minted, Roster as _, RunnerRef};
 
 use super::github_support::{
-    acme, adapter, app_of, job_id, order, settings, start, token_of, web, wish,
+    acme, adapter, app_of, job_id, order, removal, settings, start, token_of, web,
 };
 
 /// How often is asked, so that whoever has the most room takes turns.
@@ -36,7 +36,7 @@ async fn both_owners_are_seen(sim: &SimGitHub, github: &GitHub) {
     for (scope, owner) in [(acme(), "acme"), (globex(), "globex")] {
         let minted = github.mint(order(&scope, "m1")).await.expect("somebody may");
         let place = Place { owner: owner.into(), repository: "web".into(), enterprise: None };
-        let job = sim.queue(&place, wish(&["linux"]));
+        let job = sim.queue(&place, removal(&["linux"]));
         let nobody = RunnerRef { name: "m9".into(), id: Some(RunnerId(999_999)) };
         for _ in 0..OFTEN {
             let seen = github.runner(&scope, &exact("m1", &minted)).await;
@@ -88,7 +88,7 @@ async fn rights_that_were_taken_away_make_nothing_absent() {
     let token = sim.token_for("acme");
     let github = asking(&sim, vec![Credential::token(token.clone().into())]);
     let minted = github.mint(order(&acme(), "m1")).await.unwrap();
-    let job = sim.queue(&web(), wish(&["linux"]));
+    let job = sim.queue(&web(), removal(&["linux"]));
     sim.shut_out(&token);
     let seen = github.runner(&acme(), &exact("m1", &minted)).await;
     assert!(matches!(&seen, Sighting::Unknown(why) if why.contains("may not look")), "{seen:?}");
@@ -106,6 +106,6 @@ async fn a_token_of_an_enterprise_reads_the_jobs_of_its_repositories() {
     let github = asking(&sim, vec![elsewhere, token]);
     github.mint(order(&enterprise, "m1")).await.expect("the token may");
     let place = Place { enterprise: Some("initech".into()), ..web() };
-    let job = sim.queue(&place, wish(&["linux"]));
+    let job = sim.queue(&place, removal(&["linux"]));
     assert!(matches!(github.job(&job_id(job), &place, 0).await, Sighting::Seen(_)));
 }

@@ -10,7 +10,7 @@ use ostler_actors::testing::contract::{BenchJob, ForgeBench, forge_contract};
 use tokio::sync::Mutex;
 
 use super::github_support::{
-    adapter, job_id, order, settings, start, take_job, token_of, web, wish,
+    adapter, job_id, order, removal, settings, start, take_job, token_of, web,
 };
 
 struct Bench {
@@ -68,14 +68,14 @@ impl ForgeBench for Bench {
 
     async fn queue(&self) -> BenchJob {
         let now = self.now.lock().await;
-        let number = now.0.queue(&self.place, wish(&["linux", "nobody-has-this"]));
+        let number = now.0.queue(&self.place, removal(&["linux", "nobody-has-this"]));
         self.pointer(&now.0, number)
     }
 
     async fn put_to_work(&self, name: &str) -> (RunnerRef, BenchJob) {
         let now = self.now.lock().await;
         let minted = now.1.mint(order(&self.scope, name)).await.expect("a fresh name");
-        let number = now.0.queue(&self.place, wish(&["linux"]));
+        let number = now.0.queue(&self.place, removal(&["linux"]));
         assert_eq!(take_job(&now.0, &minted.jit).await, number);
         (RunnerRef { name: name.into(), id: Some(minted.id) }, self.pointer(&now.0, number))
     }

@@ -3,19 +3,19 @@
 use std::sync::{Arc, Mutex};
 
 use ostler::demo::github::{Options, SimGitHub, SimHookOwner};
-use ostler::github::webhook::{News, Request, Secrets, open};
+use ostler::github::webhook::{Request, Secrets, WebhookEvent, open};
 use ostler::github::{GitHub, Hook};
 use ostler_actors::model::{ForgeId, JobFact, Scope};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::github_support::{acme, adapter, app_of, settings, start, token_of, web, wish};
+use super::github_support::{acme, adapter, app_of, removal, settings, start, token_of, web};
 
 /// Takes deliveries, and answers as told.
 #[derive(Clone)]
 struct Receiver {
     url: String,
-    taken: Arc<Mutex<Vec<(String, News)>>>,
+    taken: Arc<Mutex<Vec<(String, WebhookEvent)>>>,
     answer: Arc<Mutex<u16>>,
 }
 
@@ -63,7 +63,7 @@ impl Receiver {
         stream.write_all(reply.as_bytes()).await.unwrap();
     }
 
-    fn taken(&self) -> Vec<(String, News)> {
+    fn taken(&self) -> Vec<(String, WebhookEvent)> {
         self.taken.lock().unwrap().clone()
     }
 }
@@ -89,7 +89,7 @@ async fn scene() -> (SimGitHub, GitHub, Receiver) {
 async fn a_job_is_announced_signed_at_every_turn_of_its_life() {
     let (sim, _, receiver) = scene().await;
     let hook = sim.add_hook(SimHookOwner::Scope(acme()), &receiver.url, "hush");
-    let job = sim.hold(&web(), wish(&["linux"]));
+    let job = sim.hold(&web(), removal(&["linux"]));
     settled(&sim, hook).await;
     sim.release(job);
     settled(&sim, hook).await;
@@ -99,8 +99,11 @@ async fn a_job_is_announced_signed_at_every_turn_of_its_life() {
         .taken()
         .into_iter()
         .map(|(_, news)| match news {
-            News::Job(news) => news.notice.fact.rank(),
-            other @ (News::Ping | News::Elsewhere(_) | News::Ignored(_)) => panic!("{other:?}"),
+            WebhookEvent::Job(news) => news.notice.fact.rank(),
+            other
+            @ (WebhookEvent::Ping | WebhookEvent::Elsewhere(_) | WebhookEvent::Ignored(_)) => {
+                panic!("{other:?}")
+            }
         })
         .collect();
     assert_eq!(facts, [JobFact::Waiting.rank(), JobFact::Queued.rank(), 3]);
@@ -116,9 +119,9 @@ async fn lost_deliveries_of_every_kind_of_hook_are_asked_for_once_and_arrive() {
         (SimHookOwner::Scope(repository.clone()), Some(repository)),
     ];
     let hooks = hooks.map(|(owner, scope)| (sim.add_hook(owner, &receiver.url, "hush"), scope));
-    sim.queue(&web(), wish(&["linux"]));
+    sim.queue(&web(), removal(&["linux"]));
     sim.lie(|lies| lies.lost_webhooks = 3);
-    sim.queue(&web(), wish(&["linux"]));
+    sim.queue(&web(), removal(&["linux"]));
     for (id, scope) in hooks {
         assert_eq!(settled(&sim, id).await, 2);
         let before = receiver.taken().len();
@@ -140,7 +143,7 @@ async fn a_delivery_that_keeps_failing_is_not_asked_for_at_every_sweep() {
     let id = sim.add_hook(SimHookOwner::Scope(acme()), &receiver.url, "hush");
     let hook = Hook::Scope { scope: acme(), id };
     *receiver.answer.lock().unwrap() = 500;
-    sim.queue(&web(), wish(&["linux"]));
+    sim.queue(&web(), removal(&["linux"]));
     settled(&sim, id).await;
     let first = github.sweep_deliveries(&hook, None).await.unwrap();
     assert_eq!(first.asked_again.len(), 1);
@@ -156,7 +159,7 @@ async fn a_long_log_is_read_to_its_end_by_cursor() {
     let id = sim.add_hook(SimHookOwner::Scope(acme()), &receiver.url, "hush");
     sim.lie(|lies| lies.lost_webhooks = 1);
     for _ in 0..250 {
-        sim.queue(&web(), wish(&["linux"]));
+        sim.queue(&web(), removal(&["linux"]));
     }
     assert_eq!(settled(&sim, id).await, 250);
     let report = github.sweep_deliveries(&Hook::Scope { scope: acme(), id }, None).await.unwrap();
@@ -180,7 +183,7 @@ async fn a_log_too_long_for_one_sweep_is_read_on_where_it_was_stopped() {
     let hook = Hook::Scope { scope: acme(), id };
     sim.lie(|lies| lies.lost_webhooks = 1);
     for _ in 0..450 {
-        sim.queue(&web(), wish(&["linux"]));
+        sim.queue(&web(), removal(&["linux"]));
     }
     assert_eq!(settled(&sim, id).await, 450);
     // Two pages are shown, then GitHub is silent for a while.
@@ -210,14 +213,14 @@ async fn what_was_missed_and_how_late_is_counted() {
     let hook = Hook::Scope { scope: acme(), id };
     sim.lie(|lies| lies.lost_webhooks = 1);
     for _ in 0..4 {
-        sim.queue(&web(), wish(&["linux"]));
+        sim.queue(&web(), removal(&["linux"]));
     }
     settled(&sim, id).await;
     let report = github.sweep_deliveries(&hook, None).await.unwrap();
     github.sweep_deliveries(&hook, Some(report.cursor)).await.unwrap();
     settled(&sim, id).await;
     for (_, news) in receiver.taken() {
-        if let News::Job(news) = news {
+        if let WebhookEvent::Job(news) = news {
             github.hear(*news);
         }
     }

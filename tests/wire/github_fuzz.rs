@@ -16,7 +16,7 @@ mod judge;
 use judge::Judge;
 
 /// Pieces that mean something to the parser.
-const WORDS: &[&str] = &[
+const FRAGMENTS: &[&str] = &[
     "{",
     "}",
     "[",
@@ -80,7 +80,7 @@ fn mutate(dice: &mut Dice, corpus: &[Vec<u8>]) -> Vec<u8> {
             1 => bytes.insert(at, u8::try_from(dice.below(256)).unwrap()),
             2 => drop(bytes.drain(at..until)),
             3 => {
-                let word = WORDS[dice.below(WORDS.len())].bytes();
+                let word = FRAGMENTS[dice.below(FRAGMENTS.len())].bytes();
                 drop(bytes.splice(at..until, word));
             }
             4 => {

@@ -8,8 +8,8 @@ use ostler_actors::model::{Conclusion, JobFact, JobReading, Observation, Place, 
 use ostler_actors::ports::{Forge as _, Roster as _, RunnerRef};
 
 use super::github_support::{
-    acme, adapter, agent, app_of, count, job_id, labels, mint, order, pair, settings, start,
-    take_job, token_of, web, wish,
+    acme, adapter, agent, app_of, count, job_id, labels, mint, order, pair, removal, settings,
+    start, take_job, token_of, web,
 };
 
 fn runner(name: &str) -> RunnerRef {
@@ -20,7 +20,7 @@ fn runner(name: &str) -> RunnerRef {
 async fn a_job_is_read_through_its_whole_life() {
     let (sim, github) = pair();
     let minted = mint(&github, "m1").await;
-    let number = sim.queue(&web(), wish(&["linux"]));
+    let number = sim.queue(&web(), removal(&["linux"]));
     let (id, run) = (job_id(number), sim.jobs()[0].run);
     let reading = |fact, runner: Option<&str>, run_over| {
         Sighting::Seen(JobReading { fact, runner: runner.map(Into::into), run_over })
@@ -38,7 +38,7 @@ async fn a_job_is_read_through_its_whole_life() {
 #[tokio::test]
 async fn a_queued_job_under_a_finished_run_says_so() {
     let (sim, github) = pair();
-    let number = sim.queue(&web(), wish(&["linux"]));
+    let number = sim.queue(&web(), removal(&["linux"]));
     sim.end_run_of(number);
     let seen = github.job(&job_id(number), &web(), sim.jobs()[0].run).await;
     let Sighting::Seen(reading) = seen else { panic!("{seen:?}") };
@@ -50,7 +50,7 @@ async fn the_job_of_a_runner_is_found_even_after_its_registration_is_gone() {
     let (sim, github) = pair();
     let minted = mint(&github, "m1").await;
     mint(&github, "m2").await;
-    let number = sim.queue(&web(), wish(&["linux"]));
+    let number = sim.queue(&web(), removal(&["linux"]));
     assert_eq!(github.work_of(&acme(), &runner("m1")).await, Sighting::Absent);
     take_job(&sim, &minted.jit).await;
     assert_eq!(github.work_of(&acme(), &runner("m1")).await, Sighting::Seen(job_id(number)));
@@ -66,7 +66,7 @@ async fn the_job_of_a_runner_is_found_even_after_its_registration_is_gone() {
 async fn not_being_able_to_look_everywhere_is_not_absence_of_work() {
     let (sim, github) = pair();
     mint(&github, "m1").await;
-    sim.queue(&web(), wish(&["linux"]));
+    sim.queue(&web(), removal(&["linux"]));
     sim.lie(|lies| lies.errors = 1);
     assert!(matches!(github.work_of(&acme(), &runner("m1")).await, Sighting::Unknown(_)));
     let m1 = runner("m1").name;
@@ -85,15 +85,15 @@ async fn not_being_able_to_look_everywhere_is_not_absence_of_work() {
 async fn open_jobs_of_remembered_repositories_are_listed_with_what_they_want() {
     let (sim, github) = pair();
     let minted = mint(&github, "m1").await;
-    let first = sim.queue(&web(), wish(&["linux"]));
+    let first = sim.queue(&web(), removal(&["linux"]));
     assert_eq!(github.open_jobs(&acme()).await, Observation::Complete(vec![]), "never heard of it");
     github.remember(&web());
     take_job(&sim, &minted.jit).await;
-    let second = sim.queue_beside(first, wish(&["linux", "gpu"])).unwrap();
-    let done = sim.queue(&web(), wish(&["linux"]));
+    let second = sim.queue_beside(first, removal(&["linux", "gpu"])).unwrap();
+    let done = sim.queue(&web(), removal(&["linux"]));
     sim.finish(done, "cancelled");
     let elsewhere = Place { owner: "other".into(), ..web() };
-    sim.queue(&elsewhere, wish(&["linux"]));
+    sim.queue(&elsewhere, removal(&["linux"]));
     let Observation::Complete(open) = github.open_jobs(&acme()).await else { panic!("no list") };
     let told: Vec<_> =
         open.iter().map(|it| (it.id.number, it.fact.clone(), it.runner.clone())).collect();
@@ -110,7 +110,7 @@ async fn asking_again_for_what_has_not_changed_is_free() {
     let sim = start(Options { rate_limit: Some(1_000), ..Options::default() });
     let github = adapter(settings(&sim, app_of(&sim)));
     github.remember(&web());
-    sim.queue(&web(), wish(&["linux"]));
+    sim.queue(&web(), removal(&["linux"]));
     let first = github.open_jobs(&acme()).await;
     let left = |github: &ostler::github::GitHub| {
         let rates = github.figures().rates;
@@ -123,7 +123,7 @@ async fn asking_again_for_what_has_not_changed_is_free() {
     assert_eq!(left(&github), before);
     let unchanged = sim.calls().iter().filter(|call| call.status == 304).count();
     assert_eq!(unchanged, 15);
-    let another = sim.queue(&web(), wish(&["linux"]));
+    let another = sim.queue(&web(), removal(&["linux"]));
     let Observation::Complete(open) = github.open_jobs(&acme()).await else { panic!("no list") };
     assert!(open.iter().any(|notice| notice.id.number == another), "news is not hidden by a tag");
 }
@@ -132,7 +132,7 @@ async fn asking_again_for_what_has_not_changed_is_free() {
 async fn a_repository_that_was_deleted_does_not_hide_the_others() {
     let sim = start(Options::default());
     let github = adapter(settings(&sim, token_of(&sim)));
-    let number = sim.queue(&web(), wish(&["linux"]));
+    let number = sim.queue(&web(), removal(&["linux"]));
     github.remember(&web());
     github.remember(&Place { repository: "..".into(), ..web() });
     let Observation::Complete(open) = github.open_jobs(&acme()).await else { panic!("no list") };
@@ -147,7 +147,7 @@ async fn a_poll_of_many_repositories_stays_in_its_share_and_tells_what_it_got() 
     let places: Vec<Place> =
         (0..20).map(|it| Place { repository: format!("r{it:02}"), ..web() }).collect();
     for place in &places {
-        sim.queue(place, wish(&["linux"]));
+        sim.queue(place, removal(&["linux"]));
         github.remember(place);
     }
     // The first answer tells the limit: 40 listings an hour, 10 of them at once.
@@ -163,7 +163,7 @@ async fn a_repository_that_cannot_be_read_now_does_not_hold_up_the_next_round() 
     let (sim, github) = pair();
     for name in ["a", "b"] {
         let place = Place { repository: name.into(), ..web() };
-        sim.queue(&place, wish(&["linux"]));
+        sim.queue(&place, removal(&["linux"]));
         github.remember(&place);
     }
     github.runner(&acme(), &runner("nobody")).await;
@@ -178,7 +178,7 @@ async fn a_job_whose_runner_falls_silent_is_lost() {
     let sim = start(Options { lease: Duration::from_secs(3), ..Options::default() });
     let github = adapter(settings(&sim, app_of(&sim)));
     let minted = mint(&github, "m1").await;
-    let number = sim.queue(&web(), wish(&["linux"]));
+    let number = sim.queue(&web(), removal(&["linux"]));
     take_job(&sim, &minted.jit).await;
     sim.until(|sim| sim.jobs()[0].stage == SimStage::Completed("failure".into())).await;
     let (status, _) = agent(&sim, "renew", &minted.jit, "").await;
@@ -207,7 +207,7 @@ async fn every_job_is_run_once_by_a_runner_that_has_its_labels() {
         }));
     }
     for number in 0..40 {
-        sim.queue(&web(), wish(if number < 20 { &["gpu"] } else { &["small"] }));
+        sim.queue(&web(), removal(if number < 20 { &["gpu"] } else { &["small"] }));
     }
     for runner in runners {
         runner.await.unwrap();
@@ -218,7 +218,7 @@ async fn every_job_is_run_once_by_a_runner_that_has_its_labels() {
     for job in &jobs {
         let (_, name) = job.runner.as_ref().unwrap();
         let has_gpu = name.trim_start_matches('m').parse::<u32>().unwrap() % 2 == 1;
-        assert_eq!(has_gpu, job.wish.labels == labels(&["gpu"]), "{name} took {}", job.id);
+        assert_eq!(has_gpu, job.plan.labels == labels(&["gpu"]), "{name} took {}", job.id);
     }
     assert!(sim.runners().is_empty(), "ephemeral registrations go with their jobs");
 }

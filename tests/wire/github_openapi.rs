@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ostler::demo::github::{Options, SeenCall, SimGitHub, SimHookOwner};
-use ostler::github::{GitHub, Hook, HookWish, LiveWish};
+use ostler::github::{GitHub, Hook, HookSpec, LiveCheck};
 use ostler_actors::model::{Place, Scope};
 use ostler_actors::ports::{Forge as _, Roster as _, RunnerRef};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::github_data;
 use super::github_schema::check;
 use super::github_support::{
-    adapter, agent, app_of, job_id, order, settings, start, take_job, token_of, web, wish,
+    adapter, agent, app_of, job_id, order, removal, settings, start, take_job, token_of, web,
 };
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn everything(sim: &SimGitHub, github: &GitHub, scope: &Scope) {
     let mut unlabelled = order(scope, "m3");
     unlabelled.labels = [""; 0].iter().collect();
     assert!(github.mint(unlabelled).await.is_err());
-    let job = sim.queue(&place, wish(&["linux"]));
+    let job = sim.queue(&place, removal(&["linux"]));
     let run = sim.jobs().iter().find(|it| it.id == job).unwrap().run;
     drop(github.job(&job_id(job), &place, run).await);
     take_job(sim, &busy.jit).await;
@@ -80,12 +80,12 @@ async fn everything(sim: &SimGitHub, github: &GitHub, scope: &Scope) {
         let url = "http://127.0.0.1:9/another";
         let secret = "hush".to_owned().into();
         for _ in 0..2 {
-            let wish = HookWish { url, secret: &secret };
-            github.install_hook(scope, &wish).await.unwrap();
+            let removal = HookSpec { url, secret: &secret };
+            github.install_hook(scope, &removal).await.unwrap();
         }
         assert_eq!(github.hooks_to(scope, url).await.unwrap().len(), 1);
-        let wish = LiveWish { scope, groups: &["Default"], url: Some(url) };
-        assert!(github.try_scope(&wish).await.iter().all(|it| it.what != "settings"));
+        let removal = LiveCheck { scope, groups: &["Default"], url: Some(url) };
+        assert!(github.try_scope(&removal).await.iter().all(|it| it.what != "settings"));
         sim.lie(|lies| lies.version_ends = Some(jiff::Timestamp::now()));
         let ending = github.ending_versions(scope, &["runner:2.300.0"], jiff::Timestamp::now());
         assert_eq!(ending.await.len(), 1);

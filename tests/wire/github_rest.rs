@@ -14,8 +14,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::github_support::{
-    Counting, Wall, acme, adapter, app_of, count, mint, order, pair, settings, start, take_job,
-    token_of, web, wish,
+    Counting, Wall, acme, adapter, app_of, count, mint, order, pair, removal, settings, start,
+    take_job, token_of, web,
 };
 
 fn by_id(name: &str, id: RunnerId) -> RunnerRef {
@@ -99,7 +99,7 @@ async fn a_removal_tells_204_404_and_422_apart() {
     let (idle, working) = (mint(&github, "m1").await, mint(&github, "m2").await);
     assert_eq!(github.deregister(&acme(), idle.id).await.unwrap(), Deregistered::Removed);
     assert_eq!(github.deregister(&acme(), idle.id).await.unwrap(), Deregistered::NotFound);
-    sim.queue(&web(), wish(&["linux"]));
+    sim.queue(&web(), removal(&["linux"]));
     take_job(&sim, &working.jit).await;
     assert_eq!(github.deregister(&acme(), working.id).await.unwrap(), Deregistered::Working);
     sim.lie(|lies| lies.nasty_204 = true);

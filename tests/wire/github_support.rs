@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use ostler::demo::github::{JobWish, Options, SimGitHub};
+use ostler::demo::github::{JobPlan, Options, SimGitHub};
 use ostler::github::{Credential, GitHub, Settings};
 use ostler_actors::model::{ForgeId, JobId, Labels, Place, RunnerName, Scope};
 use ostler_actors::ports::{Chance, Clock, Forge, Jit, MintOrder, Minted};
@@ -77,8 +77,8 @@ pub(super) fn labels(names: &[&str]) -> Labels {
     names.iter().collect()
 }
 
-pub(super) fn wish(names: &[&str]) -> JobWish {
-    JobWish { labels: labels(names), ..JobWish::default() }
+pub(super) fn removal(names: &[&str]) -> JobPlan {
+    JobPlan { labels: labels(names), ..JobPlan::default() }
 }
 
 pub(super) fn job_id(number: u64) -> JobId {
@@ -111,10 +111,10 @@ pub(super) async fn take_job(sim: &SimGitHub, jit: &Jit) -> u64 {
 }
 
 /// Makes one call of a simulated runner.
-pub(super) async fn agent(sim: &SimGitHub, deed: &str, jit: &Jit, body: &str) -> (u16, Value) {
+pub(super) async fn agent(sim: &SimGitHub, step: &str, jit: &Jit, body: &str) -> (u16, Value) {
     let authority = sim.url().trim_start_matches("http://").to_owned();
     let head = format!(
-        "POST /_sim/runners/{deed} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\
+        "POST /_sim/runners/{step} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\
          Authorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         jit.reveal(),
         body.len(),

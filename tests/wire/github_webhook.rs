@@ -2,7 +2,7 @@
 
 use aws_lc_rs::hmac;
 use jiff::Timestamp;
-use ostler::github::webhook::{LARGEST, News, Refusal, Request, Secrets, open};
+use ostler::github::webhook::{MAX_DELIVERY_BYTES, Refusal, Request, Secrets, WebhookEvent, open};
 use ostler_actors::model::{Conclusion, ForgeId, JobFact, JobNotice, Place, Scope};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn sign(secret: &str, body: &[u8]) -> String {
     tag.as_ref().iter().fold("sha256=".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-fn read(event: &str, body: &[u8]) -> Result<News, Refusal> {
+fn read(event: &str, body: &[u8]) -> Result<WebhookEvent, Refusal> {
     let signature = sign(SECRET, body);
     let request =
         Request { event: Some(event), delivery: Some("g-1"), signature: Some(&signature), body };
@@ -68,7 +68,7 @@ fn without(pointer: &str) -> Value {
 
 fn job(payload: &Value) -> JobNotice {
     match read("workflow_job", payload.to_string().as_bytes()) {
-        Ok(News::Job(news)) => news.notice,
+        Ok(WebhookEvent::Job(news)) => news.notice,
         other => panic!("{other:?} from {payload}"),
     }
 }
@@ -84,7 +84,7 @@ fn the_signature_of_githubs_own_documentation_is_right() {
     };
     let forge = ForgeId::new("github");
     let secrets = Secrets::new(&[SECRET.to_owned().into()]);
-    assert_eq!(open(&secrets, request, &forge, &[], now()), Ok(News::Ping));
+    assert_eq!(open(&secrets, request, &forge, &[], now()), Ok(WebhookEvent::Ping));
     let other = Request { body: b"Hello, World?", ..request };
     assert_eq!(open(&secrets, other, &forge, &[], now()), Err(Refusal::BadSignature));
 }
@@ -133,7 +133,7 @@ fn nothing_is_read_before_the_signature_is_right() {
     }
     let unsigned = Request { event: None, delivery: None, signature: None, body: b"{}" };
     assert_eq!(open(&secrets, unsigned, &forge, &[], now()), Err(Refusal::Unsigned));
-    let huge = vec![b' '; LARGEST + 1];
+    let huge = vec![b' '; MAX_DELIVERY_BYTES + 1];
     let request = Request { event: None, delivery: None, signature: Some(&good), body: &huge };
     assert_eq!(open(&secrets, request, &forge, &[], now()), Err(Refusal::TooLarge));
 }
@@ -167,7 +167,7 @@ fn the_action_says_what_happened() {
     for action in ["requested", "pending", "", "exploded"] {
         let body = with("/action", json!(action)).to_string();
         let news = read("workflow_job", body.as_bytes());
-        assert!(matches!(news, Ok(News::Ignored(_))), "{action}: {news:?}");
+        assert!(matches!(news, Ok(WebhookEvent::Ignored(_))), "{action}: {news:?}");
     }
 }
 
@@ -230,21 +230,24 @@ fn jobs_of_others_are_told_apart() {
     let mut payload = with("/repository/owner", json!({"login": "stranger"}));
     let body = payload.to_string();
     let news = read("workflow_job", body.as_bytes()).unwrap();
-    assert!(matches!(&news, News::Elsewhere(place) if place.owner == "stranger"));
+    assert!(matches!(&news, WebhookEvent::Elsewhere(place) if place.owner == "stranger"));
     assert_eq!(news.outcome(), "elsewhere");
     payload["enterprise"] = json!({"id": 1, "slug": "Initech"});
     assert_eq!(job(&payload).place.enterprise.as_deref(), Some("Initech"));
     payload["enterprise"] = json!({"id": 1, "slug": null});
-    assert!(matches!(read("workflow_job", payload.to_string().as_bytes()), Ok(News::Elsewhere(_))));
+    assert!(matches!(
+        read("workflow_job", payload.to_string().as_bytes()),
+        Ok(WebhookEvent::Elsewhere(_))
+    ));
 }
 
 #[test]
 fn other_events_are_ignored_politely() {
     for event in ["push", "workflow_run", "check_run", "installation", "", "\u{0}\u{7}"] {
         let news = read(event, b"{}").unwrap();
-        assert!(matches!(news, News::Ignored(_)), "{event}: {news:?}");
+        assert!(matches!(news, WebhookEvent::Ignored(_)), "{event}: {news:?}");
     }
-    assert_eq!(read("ping", b"anything at all"), Ok(News::Ping));
+    assert_eq!(read("ping", b"anything at all"), Ok(WebhookEvent::Ping));
 }
 
 #[test]
@@ -289,7 +292,7 @@ fn what_cannot_be_read_is_refused_without_quoting_it() {
 #[test]
 fn a_mark_before_the_text_and_a_very_long_payload_are_read() {
     let body = [b"\xef\xbb\xbf".as_slice(), payload().to_string().as_bytes()].concat();
-    assert!(matches!(read("workflow_job", &body), Ok(News::Job(_))));
+    assert!(matches!(read("workflow_job", &body), Ok(WebhookEvent::Job(_))));
     let step = json!({"name": "x".repeat(1_000), "status": "queued", "number": 1});
     let long = with("/workflow_job/steps", Value::Array(vec![step; 5_000]));
     assert_eq!(job(&long).id.number, 7);
@@ -315,8 +318,8 @@ fn every_example_of_github_is_read() {
         let scope = Scope::Organization(owner.unwrap_or("nobody").to_owned());
         let news = open(&secrets, request, &ForgeId::new("github"), &[scope], now()).unwrap();
         match (event, news) {
-            ("ping", News::Ping) => {}
-            ("workflow_job", News::Job(news)) => {
+            ("ping", WebhookEvent::Ping) => {}
+            ("workflow_job", WebhookEvent::Job(news)) => {
                 let notice = news.notice;
                 let action = payload["action"].as_str().unwrap();
                 let rank = ["waiting", "queued", "in_progress", "completed"]
@@ -338,7 +341,7 @@ proptest! {
     #[test]
     fn no_bytes_do_harm(body in prop::collection::vec(any::<u8>(), 0..300), event in "[a-z_]{0,12}") {
         drop(read(&event, &body));
-        prop_assert!(!matches!(read("workflow_job", &body), Ok(News::Job(_))));
+        prop_assert!(!matches!(read("workflow_job", &body), Ok(WebhookEvent::Job(_))));
     }
 
     /// A payload with any one byte changed is read or refused, and never signed by the old signature.

@@ -8,7 +8,7 @@ use ostler_actors::model::{Place, Scope, Sighting};
 use ostler_actors::ports::{Forge as _, Roster as _, RunnerRef};
 
 use super::github_support::{
-    acme, adapter, count, job_id, mint, pair, settings, start, take_job, token_of, web, wish,
+    acme, adapter, count, job_id, mint, pair, removal, settings, start, take_job, token_of, web,
 };
 
 fn who(name: &str) -> RunnerRef {
@@ -29,7 +29,7 @@ async fn a_job_in_a_repository_nobody_heard_of_is_found_among_hundreds() {
     }
     let minted = mint(&github, "m1").await;
     // Begun by the clock or by hand: no push, no webhook.
-    let number = sim.queue(&Place { repository: "quiet".into(), ..web() }, wish(&["linux"]));
+    let number = sim.queue(&Place { repository: "quiet".into(), ..web() }, removal(&["linux"]));
     sim.lie(|lies| lies.pushed_at = Some(long_ago));
     take_job(&sim, &minted.jit).await;
     assert_eq!(github.work_of(&acme(), &who("m1")).await, Sighting::Seen(job_id(number)));
@@ -74,7 +74,7 @@ async fn an_app_on_selected_repositories_finds_jobs_but_rules_none_out() {
     let minted = mint(&github, "m1").await;
     assert_eq!(github.work_of(&acme(), &who("m1")).await, Sighting::Absent);
     sim.lie(|lies| lies.selected = Some(vec!["web".into()]));
-    let number = sim.queue(&Place { repository: "hidden".into(), ..web() }, wish(&["linux"]));
+    let number = sim.queue(&Place { repository: "hidden".into(), ..web() }, removal(&["linux"]));
     take_job(&sim, &minted.jit).await;
     let seen = github.work_of(&acme(), &who("m1")).await;
     let told = matches!(&seen, Sighting::Unknown(why) if why.contains("install it on all"));

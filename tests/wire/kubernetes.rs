@@ -12,13 +12,13 @@
 mod binding;
 mod chart;
 mod deletion;
+mod fixture;
 mod guard;
 mod incident;
 mod postmortem;
 mod rights;
 mod verdicts;
 mod watching;
-mod yard;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,34 +29,34 @@ use ostler_actors::ports::CreateOrder;
 use ostler_actors::testing::contract::{ProviderBench, provider_contract};
 
 use crate::support::cluster::{Cluster, Keeping};
-use yard::Yard;
+use fixture::Fixture;
 
 /// Runs the contract of all providers on pods that a played kubelet starts and takes away.
 struct Bench {
     cluster: Arc<Cluster>,
-    open: Option<(Yard, Keeping)>,
+    open: Option<(Fixture, Keeping)>,
 }
 
 impl ProviderBench for Bench {
     type Provider = Kubernetes;
 
     async fn open(&mut self) -> Arc<Kubernetes> {
-        let yard = Yard::in_place(self.cluster.place().await);
-        let provider = Arc::new(yard.provider.clone());
-        let keeping = yard.place.keep_pods(yard::runner("Running", yard::running()));
-        self.open = Some((yard, keeping));
+        let fixture = Fixture::in_place(self.cluster.place().await);
+        let provider = Arc::new(fixture.provider.clone());
+        let keeping = fixture.place.keep_pods(fixture::runner("Running", fixture::running()));
+        self.open = Some((fixture, keeping));
         provider
     }
 
     fn order(&self, name: &str, stamp: Stamp) -> CreateOrder {
-        CreateOrder { stamp, ..yard::order(name, Binding::Late) }
+        CreateOrder { stamp, ..fixture::order(name, Binding::Late) }
     }
 
     async fn end_with_seven(&mut self, machine: &MachineName) {
-        let (yard, _) = self.open.as_ref().unwrap();
-        yard.place.kubelet.wrote(machine.as_str(), "runner", "the end\n");
-        let ended = yard::runner("Failed", yard::ended(7, "Error"));
-        yard.place.say(machine.as_str(), ended).await;
+        let (fixture, _) = self.open.as_ref().unwrap();
+        fixture.place.kubelet.wrote(machine.as_str(), "runner", "the end\n");
+        let ended = fixture::runner("Failed", fixture::ended(7, "Error"));
+        fixture.place.say(machine.as_str(), ended).await;
     }
 
     async fn pass(&mut self) {

@@ -2,10 +2,10 @@
 
 mod deaths;
 mod deletion;
+mod fixture;
 mod late;
 mod restarts;
 mod secrets;
-mod yard;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +15,23 @@ use ostler_actors::model::{MachineName, Stamp};
 use ostler_actors::ports::CreateOrder;
 use ostler_actors::testing::contract::{ProviderBench, provider_contract};
 
-use yard::Yard;
+use fixture::Fixture;
 
 /// Runs the contract of all providers on a runner that waits for a file.
-struct Bench(Yard);
+struct Bench(Fixture);
 
 impl ProviderBench for Bench {
     type Provider = LocalProcess;
 
     async fn open(&mut self) -> Arc<LocalProcess> {
-        self.0 =
-            Yard::running("while test -d \"$PWD\" && ! test -e end; do sleep 0.02; done; exit 7");
+        self.0 = Fixture::running(
+            "while test -d \"$PWD\" && ! test -e end; do sleep 0.02; done; exit 7",
+        );
         Arc::new(self.0.provider())
     }
 
     fn order(&self, name: &str, stamp: Stamp) -> CreateOrder {
-        CreateOrder { stamp, ..yard::order(name) }
+        CreateOrder { stamp, ..fixture::order(name) }
     }
 
     async fn end_with_seven(&mut self, machine: &MachineName) {
@@ -44,10 +45,10 @@ impl ProviderBench for Bench {
 
 #[test]
 fn in_a_yard_that_was_never_opened_nothing_lives() {
-    assert_eq!(Yard::running("exit 0").living(), []);
+    assert_eq!(Fixture::running("exit 0").living(), []);
 }
 
 #[tokio::test]
 async fn local_processes_keep_the_contract_of_providers() {
-    provider_contract(&mut Bench(Yard::running("exit 0"))).await;
+    provider_contract(&mut Bench(Fixture::running("exit 0"))).await;
 }

@@ -16,20 +16,20 @@ use crate::supervise::Restarts;
 
 impl Fleet {
     pub(super) fn start_part(&mut self, part: Part) {
-        let (fleet, base) = (self.office.clone(), self.ports.base.clone());
+        let (fleet, base) = (self.actor_ref.clone(), self.ports.base.clone());
         let (ledger, rosters) = (self.ledger.clone(), self.ports.rosters.clone());
         let settings = &self.ports.settings;
-        let leash = match part {
+        let stop_guard = match part {
             Part::Ledger => jobs::start(LedgerStart {
-                office: ledger,
+                actor_ref: ledger,
                 fleet,
                 requeue: self.requeue.clone(),
                 base,
-                kit: self.ports.jobs.clone(),
+                capabilities: self.ports.jobs.clone(),
                 settings: settings.requeue.clone(),
             }),
             Part::Requeue => requeue::start(RequeueStart {
-                office: self.requeue.clone(),
+                actor_ref: self.requeue.clone(),
                 fleet,
                 ledger,
                 base,
@@ -37,7 +37,7 @@ impl Fleet {
                 settings: settings.requeue.clone(),
             }),
             Part::Intake => intake::start(IntakeStart {
-                office: self.intake.clone(),
+                actor_ref: self.intake.clone(),
                 fleet,
                 ledger,
                 base,
@@ -52,21 +52,21 @@ impl Fleet {
                 settings: settings.reaper.clone(),
             }),
         };
-        self.parts.insert(part, leash);
+        self.parts.insert(part, stop_guard);
     }
 
     pub(super) fn part_died(&mut self, part: Part, panicked: bool, ctx: &mut Context<Self>) {
-        if let Some(leash) = self.parts.remove(&part) {
-            leash.release();
+        if let Some(stop_guard) = self.parts.remove(&part) {
+            stop_guard.release();
         }
-        if self.closing.is_some() {
+        if self.shutdown_reply.is_some() {
             return;
         }
         error!(panicked, "{part:?} died and is started again");
         let name = format!("{part:?}");
         let wait = self.note_death(&name);
         if part == Part::Ledger && self.restarts.get(&name).is_some_and(Restarts::hopeless) {
-            self.farewell.end = FleetEnd::Hopeless;
+            self.on_exit.end = FleetEnd::Hopeless;
             ctx.stop();
             return;
         }
@@ -82,7 +82,7 @@ impl Fleet {
     /// Lets everyone say again what the new ledger does not know.
     pub(super) fn introduce_all(&self) {
         for pool in self.pools.values() {
-            let _: Result<(), _> = pool.office.tell(ToPool::Introduce);
+            let _: Result<(), _> = pool.actor_ref.tell(ToPool::Introduce);
         }
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tracing::{error, warn};
 
-use super::super::ghosts::{ghost_of, pool_for_orphan};
+use super::super::removed_pools::{pool_for_orphan, removed_pool_of};
 use super::{Fleet, Pool};
-use crate::mail::{Office, Reply};
+use crate::mail::{ActorRef, Reply};
 use crate::model::{Home, MachineView, PoolId, PoolRow, PoolSpec, ProviderId};
 use crate::pool::{self, PoolStart, ToPool};
 
@@ -16,8 +16,15 @@ impl Fleet {
         let id = spec.id.clone();
         let unknown = || PoolRow { id: id.clone(), drained: false, breaker: None, events: 0 };
         let row = self.past.remove(&id).unwrap_or_else(unknown);
-        let office = Office::default();
-        let pool = Pool { spec: Arc::new(spec), row, removed, tenure: 0, office, leash: None };
+        let actor_ref = ActorRef::default();
+        let pool = Pool {
+            spec: Arc::new(spec),
+            row,
+            removed,
+            incarnation: 0,
+            actor_ref,
+            stop_guard: None,
+        };
         self.pools.insert(id.clone(), pool);
         self.start_pool(&id);
     }
@@ -26,18 +33,18 @@ impl Fleet {
         let (Some(pool), Some(controller)) = (self.pools.get_mut(id), &self.controller) else {
             return;
         };
-        self.tenures += 1;
-        pool.tenure = self.tenures;
-        pool.leash = Some(pool::start(PoolStart {
+        self.incarnations += 1;
+        pool.incarnation = self.incarnations;
+        pool.stop_guard = Some(pool::start(PoolStart {
             spec: Arc::clone(&pool.spec),
             row: pool.row.clone(),
             removed: pool.removed,
-            tenure: pool.tenure,
-            office: pool.office.clone(),
-            fleet: self.office.clone(),
+            incarnation: pool.incarnation,
+            actor_ref: pool.actor_ref.clone(),
+            fleet: self.actor_ref.clone(),
             ledger: self.ledger.clone(),
             base: self.ports.base.clone(),
-            kit: self.ports.instances.clone(),
+            capabilities: self.ports.instances.clone(),
             controller: Arc::clone(controller),
         }));
     }
@@ -59,7 +66,7 @@ impl Fleet {
                 Box::new(Home { forge, scope })
             });
             let reply = Reply::nobody();
-            let _: Result<(), _> = pool.office.tell(ToPool::Adopt { view, home, reply });
+            let _: Result<(), _> = pool.actor_ref.tell(ToPool::Adopt { view, home, reply });
             return;
         }
         let Some(made_for) = view.stamp.instance.clone() else { return no_pool(&view, &provider) };
@@ -67,7 +74,7 @@ impl Fleet {
         let origin = async move { records.instance(&made_for).await };
         ctx.spawn(origin.into_actor(self).map(move |origin, act, ctx| match origin {
             Ok(Some(row)) if row.provider == provider && !act.pools.contains_key(&row.pool) => {
-                act.add_pool(ghost_of(&row), true);
+                act.add_pool(removed_pool_of(&row), true);
                 act.adopt(provider, view, ctx);
             }
             Ok(_) => no_pool(&view, &provider),
@@ -79,23 +86,23 @@ impl Fleet {
     pub(super) fn pool_died(
         &mut self,
         id: PoolId,
-        tenure: u64,
+        incarnation: u64,
         panicked: bool,
         ctx: &mut Context<Self>,
     ) {
-        let died = self.pools.get_mut(&id).filter(|pool| pool.tenure == tenure);
+        let died = self.pools.get_mut(&id).filter(|pool| pool.incarnation == incarnation);
         let Some(pool) = died else { return };
-        if let Some(leash) = pool.leash.take() {
-            leash.release();
+        if let Some(stop_guard) = pool.stop_guard.take() {
+            stop_guard.release();
         }
-        if self.closing.is_some() {
+        if self.shutdown_reply.is_some() {
             return;
         }
         error!(pool.id = %id, panicked, "pool `{id}` died and is started again from its rows");
         let wait = self.note_death(id.as_str());
         ctx.run_later(wait, move |act, _| {
             // Gone from the config and added again meanwhile, it has a supervisor.
-            if act.pools.get(&id).is_some_and(|pool| pool.tenure == tenure) {
+            if act.pools.get(&id).is_some_and(|pool| pool.incarnation == incarnation) {
                 act.start_pool(&id);
                 act.tell_who_is_here();
             }

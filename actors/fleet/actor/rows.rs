@@ -10,7 +10,7 @@ use tracing::{error, warn};
 use super::super::FleetEnd;
 use super::Fleet;
 use crate::mail::Reply;
-use crate::model::{Event, HolderId, Petition, PoolId, Refusal, Subject, Timestamp, What};
+use crate::model::{Event, HolderId, PoolId, Refusal, RequestedBy, Subject, Timestamp, What};
 use crate::pool::ToPool;
 use crate::ports::SaveError;
 
@@ -29,9 +29,9 @@ impl Fleet {
         };
         pool.row.drained = drained;
         let what = if drained { What::Drained { who } } else { What::Resumed { who } };
-        let office = pool.office.clone();
+        let actor_ref = pool.actor_ref.clone();
         self.save_pool(id, what, ctx, move || {
-            let _: Result<(), _> = office.tell(ToPool::Drain(drained));
+            let _: Result<(), _> = actor_ref.tell(ToPool::Drain(drained));
             reply.send(Ok(()));
         });
     }
@@ -84,7 +84,7 @@ impl Fleet {
     /// Counts the holders of all foreign machines among ours; the reaper then finds orphans.
     pub(super) fn adopt_foreign(
         &mut self,
-        by: &Petition,
+        by: &RequestedBy,
         reply: Reply<Result<usize, Refusal>>,
         ctx: &mut Context<Self>,
     ) {
@@ -110,7 +110,7 @@ impl Fleet {
     pub(super) fn give_up(&mut self, refused: &SaveError, ctx: &mut Context<Self>) {
         error!("the fleet stops: {refused}");
         if matches!(refused, SaveError::Fenced(_)) {
-            self.farewell.end = FleetEnd::Fenced;
+            self.on_exit.end = FleetEnd::Fenced;
         }
         ctx.stop();
     }

@@ -1,10 +1,10 @@
 use super::*;
 use crate::instance::fixtures::spec;
-use crate::instance::wished;
+use crate::instance::requested_row;
 use crate::model::{
-    Binding, ExitFacts, ForgeId, Generation, HeldOffer, InstanceId, JobId, JobOver, Petition,
-    Reason, Refusal, RunnerId, Subject, VerdictClass, Version, Warrant, WarrantKind, Wish,
-    WishRank, after,
+    Binding, ExitFacts, ForgeId, Generation, HeldOffer, InstanceId, JobId, JobOver, Reason,
+    Refusal, RemovalRequest, RequestedBy, RunnerId, Subject, Urgency, VerdictClass, Version,
+    Warrant, WarrantKind, after,
 };
 
 fn at(second: u64) -> Timestamp {
@@ -16,7 +16,7 @@ fn job(number: u64) -> JobId {
 }
 
 fn row(state: State, since: u64) -> Instance {
-    let born = wished("linux-1".into(), &spec(Binding::Late), at(0));
+    let born = requested_row("linux-1".into(), &spec(Binding::Late), at(0));
     Instance { state, since: at(since), version: Version(3), ..born }
 }
 
@@ -56,10 +56,10 @@ fn a_slow_boot_shows_how_much_patience_is_left() {
 fn a_busy_instance_tells_who_asked_and_what_was_answered() {
     let mut row = row(State::Busy, 0);
     row.executing = Some(job(7));
-    row.wish = Some(Wish {
-        rank: WishRank::Delete,
+    row.removal = Some(RemovalRequest {
+        urgency: Urgency::Delete,
         reason: Reason::Operator,
-        by: Some(Petition { who: "ops".into(), why: "too old".into() }),
+        by: Some(RequestedBy { who: "ops".into(), why: "too old".into() }),
         at: at(30),
     });
     let refused = What::Refused { ask: "retire (surplus) by the pool".into(), why: Refusal::Busy };

@@ -63,7 +63,7 @@ impl Story<'_> {
             (Binding::Late, false) => "warm and unregistered: waits for the ledger's offer",
         };
         let mut lines = vec![format!("Idle: {why}.")];
-        if row.wish.is_none() {
+        if row.removal.is_none() {
             lines.push(format!(
                 "Alive because nobody asked it to go; if it is more than its pool wants it may be \
                  asked after it was idle {}.",

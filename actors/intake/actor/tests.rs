@@ -5,12 +5,12 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 
 use super::*;
-use crate::mail::Inlet;
+use crate::mail::Mailbox;
 use crate::model::{
     JobFact, JobId, JobNotice, JobReading, Labels, Observation, Place, RunnerView, Sighting,
     Timestamp,
 };
-use crate::pool::fixtures::{Ground, a_moment, perform};
+use crate::pool::fixtures::{TestPorts, a_moment, perform};
 use crate::ports::RunnerRef;
 use crate::registry::Registry;
 
@@ -73,19 +73,20 @@ fn notice() -> JobNotice {
 fn every_scope_is_asked_at_once_and_on_every_tick_and_the_ledger_hears_of_its_jobs() {
     perform(async {
         let (desk, told) = (Arc::<Desk>::default(), Arc::<Mutex<Vec<JobNotice>>>::default());
-        let (office, fleet, ledger) = (Office::default(), Office::default(), Office::default());
+        let (actor_ref, fleet, ledger) =
+            (ActorRef::default(), ActorRef::default(), ActorRef::default());
         let ear = Arc::clone(&told);
-        ledger.install(Inlet::new(move |letter| {
-            if let ToLedger::Notice(notice) = letter {
+        ledger.install(Mailbox::new(move |message| {
+            if let ToLedger::Notice(notice) = message {
                 ear.lock().unwrap().push(notice);
             }
             Ok(())
         }));
-        let leash = start(IntakeStart {
-            office: office.clone(),
+        let stop_guard = start(IntakeStart {
+            actor_ref: actor_ref.clone(),
             fleet,
             ledger,
-            base: Arc::<Ground>::default().base(&Arc::<Registry>::default()),
+            base: Arc::<TestPorts>::default().base(&Arc::<Registry>::default()),
             rosters: BTreeMap::from([("github".into(), desk.clone() as Arc<dyn Roster>)]),
             tick: Duration::from_secs(30),
         });
@@ -93,13 +94,13 @@ fn every_scope_is_asked_at_once_and_on_every_tick_and_the_ledger_hears_of_its_jo
             .map(|scope| (ForgeId::from("github"), Scope::Organization(scope.into())));
         let unknown = (ForgeId::from("nowhere"), Scope::Organization("acme".into()));
         let scopes: BTreeSet<_> = scopes.into_iter().chain([unknown]).collect();
-        office.tell(ToIntake::Scopes(scopes.clone())).unwrap();
+        actor_ref.tell(ToIntake::Scopes(scopes.clone())).unwrap();
         a_moment().await;
         assert_eq!(*desk.asked.lock().unwrap(), ["acme", "down", "slow"]);
         assert_eq!(told.lock().unwrap().len(), 1);
         assert_eq!(told.lock().unwrap()[0].delivery, None, "nothing was delivered");
 
-        office.tell(ToIntake::Scopes(scopes)).unwrap();
+        actor_ref.tell(ToIntake::Scopes(scopes)).unwrap();
         a_moment().await;
         assert_eq!(desk.asked.lock().unwrap().len(), 3, "nothing is new");
         tokio::time::sleep(Duration::from_secs(30)).await;
@@ -108,6 +109,6 @@ fn every_scope_is_asked_at_once_and_on_every_tick_and_the_ledger_hears_of_its_jo
             ["acme", "down", "slow", "acme", "down"],
             "the slow one is still thinking"
         );
-        drop(leash);
+        drop(stop_guard);
     });
 }

@@ -67,7 +67,7 @@ fn a_delivered_offer_that_ends_by_mishap_is_found() {
 #[test]
 fn a_scan_finds_what_no_single_step_shows() {
     let registry = Arc::new(Registry::default());
-    let _entry = registry.claim("linux-1".into(), Inlet::new(|_| Ok(()))).unwrap();
+    let _entry = registry.claim("linux-1".into(), Mailbox::new(|_| Ok(()))).unwrap();
     let look = |rows: &[Instance], jobs: &[Job], over: &[JobId]| {
         scan(&Snapshot {
             rows: rows.iter().collect(),
@@ -96,7 +96,7 @@ fn a_scan_finds_what_no_single_step_shows() {
 #[test]
 fn an_entry_that_shows_a_life_without_a_row_is_found() {
     let registry = Arc::new(Registry::default());
-    let entry = registry.claim("linux-1".into(), Inlet::new(|_| Ok(()))).unwrap();
+    let entry = registry.claim("linux-1".into(), Mailbox::new(|_| Ok(()))).unwrap();
     let (tombstones, limits) = (BTreeSet::new(), BTreeMap::new());
     let look = || {
         let registry = Some(&*registry);

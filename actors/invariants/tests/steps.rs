@@ -69,15 +69,16 @@ fn a_changed_name_and_a_weaker_wish_are_found() {
         }),
         34,
     );
-    let wish = |rank| Some(Wish { rank, reason: Reason::Surplus, by: None, at: now() });
+    let removal =
+        |urgency| Some(RemovalRequest { urgency, reason: Reason::Surplus, by: None, at: now() });
     let weaker = harmed(State::Retiring, State::Retiring, |before, after| {
-        before.wish = wish(WishRank::Delete);
-        after.wish = wish(WishRank::Retire);
+        before.removal = removal(Urgency::Delete);
+        after.removal = removal(Urgency::Retire);
     });
     breaks(&weaker, 33);
     breaks(
         &harmed(State::Retiring, State::Retiring, |before, _| {
-            before.wish = wish(WishRank::Retire);
+            before.removal = removal(Urgency::Retire);
         }),
         33,
     );
@@ -166,8 +167,13 @@ fn a_warrant_that_rests_on_nothing_is_found() {
     }));
     breaks(&claim(State::Busy, WarrantKind::Operator, |_| {}), 30);
     holds(&claim(State::Busy, WarrantKind::Operator, |row| {
-        let by = Some(Petition { who: "ops".into(), why: "stuck".into() });
-        row.wish = Some(Wish { rank: WishRank::Force, reason: Reason::Operator, by, at: now() });
+        let by = Some(RequestedBy { who: "ops".into(), why: "stuck".into() });
+        row.removal = Some(RemovalRequest {
+            urgency: Urgency::Force,
+            reason: Reason::Operator,
+            by,
+            at: now(),
+        });
     }));
     holds(&claim(State::Retiring, WarrantKind::Idle, |_| {}));
     breaks(

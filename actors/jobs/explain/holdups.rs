@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Accepts, PoolStanding, Route, Want, ago, machines, route, states};
+use super::{Accepts, PoolStatus, Route, Want, ago, machines, route, states};
 use crate::model::{Instance, Job, JobState, PoolId, State, Timestamp, elapsed};
 
 /// How many machines that boot are told of.
@@ -54,7 +54,7 @@ impl BudgetLeft {
 
 impl HoldUps {
     /// Tells of machines of the pool that boot, and of scarce budgets.
-    pub(super) fn told(&self, pool: &PoolStanding, now: Timestamp) -> Vec<String> {
+    pub(super) fn told(&self, pool: &PoolStatus, now: Timestamp) -> Vec<String> {
         let of_pool = || self.booting.iter().filter(|row| row.pool == pool.spec.id);
         let mut said: Vec<String> = of_pool().take(BOOTS).map(|row| boot(row, pool, now)).collect();
         let more = of_pool().count().saturating_sub(BOOTS);
@@ -76,7 +76,7 @@ impl HoldUps {
     }
 }
 
-fn boot(row: &Instance, pool: &PoolStanding, now: Timestamp) -> String {
+fn boot(row: &Instance, pool: &PoolStatus, now: Timestamp) -> String {
     let waited = elapsed(row.since, now).as_secs();
     let id = &row.id;
     match row.state {
@@ -100,7 +100,7 @@ fn boot(row: &Instance, pool: &PoolStanding, now: Timestamp) -> String {
 /// Says in one sentence why a job waits; nothing when it does not.
 pub fn why_it_waits(
     job: &Job,
-    pools: &[PoolStanding],
+    pools: &[PoolStatus],
     holdups: &HoldUps,
     now: Timestamp,
 ) -> Option<String> {
@@ -115,7 +115,7 @@ pub fn why_it_waits(
     }
 }
 
-fn in_queue(job: &Job, pools: &[PoolStanding], holdups: &HoldUps, now: Timestamp) -> String {
+fn in_queue(job: &Job, pools: &[PoolStatus], holdups: &HoldUps, now: Timestamp) -> String {
     let Some(pool) = &job.pool else {
         let standing: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
         return match route(&Want::of(job), &standing) {

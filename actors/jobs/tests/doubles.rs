@@ -10,13 +10,13 @@ use tokio::task::{AbortHandle, LocalSet};
 
 use super::{T0, pool};
 use crate::base::Base;
-use crate::instance::wished;
+use crate::instance::requested_row;
 use crate::model::{
     Binding, Epoch, Event, ExitRecord, Instance, InstanceId, Job, JobId, JobNotice, MachineName,
     PoolId, PoolRow, ProviderId, State, Subject, Timestamp, Version, WriteId, after,
 };
 use crate::ports::{
-    Chance, Clock, Controller, Errand, JobRows, JobSave, Records, SaveError, Spawner, StoreError,
+    Chance, Clock, Controller, Effect, JobRows, JobSave, Records, SaveError, Spawner, StoreError,
 };
 
 /// Runs a test in virtual time.
@@ -54,8 +54,8 @@ impl Chance for Counter {
 struct Here;
 
 impl Spawner for Here {
-    fn spawn(&self, errand: Errand) -> AbortHandle {
-        tokio::task::spawn_local(errand).abort_handle()
+    fn spawn(&self, effect: Effect) -> AbortHandle {
+        tokio::task::spawn_local(effect).abort_handle()
     }
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn instance(id: &str, state: State) -> Instance {
         create_called_at: Some(T0),
         seen_at: Some(T0),
         ready_at: Some(T0),
-        ..wished(id.into(), &pool("linux", &["linux"]), T0)
+        ..requested_row(id.into(), &pool("linux", &["linux"]), T0)
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::jobs::{BudgetLeft, HoldUps, PoolStanding, explain_job, why_it_waits};
+use crate::jobs::{BudgetLeft, HoldUps, PoolStatus, explain_job, why_it_waits};
 use crate::model::{Instance, State};
 use crate::registry::PoolView;
 
@@ -24,8 +24,8 @@ fn explained(desk: &Desk, view: PoolView) -> String {
     explain_job(desk.job(1), &events, &standing(view), &HoldUps::default(), later(desk)).join(" ")
 }
 
-fn standing(view: PoolView) -> [PoolStanding; 1] {
-    [PoolStanding { spec: Arc::new(pool("linux", &["linux"])), view: Some(Arc::new(view)) }]
+fn standing(view: PoolView) -> [PoolStatus; 1] {
+    [PoolStatus { spec: Arc::new(pool("linux", &["linux"])), view: Some(Arc::new(view)) }]
 }
 
 fn later(desk: &Desk) -> Timestamp {
@@ -33,7 +33,8 @@ fn later(desk: &Desk) -> Timestamp {
 }
 
 fn booting(desk: &Desk) -> Arc<Instance> {
-    let mut row = crate::instance::wished("linux-1".into(), &pool("linux", &["linux"]), desk.now);
+    let mut row =
+        crate::instance::requested_row("linux-1".into(), &pool("linux", &["linux"]), desk.now);
     row.state = State::Starting;
     row.since = after(desk.now, Duration::from_secs(35));
     Arc::new(row)

@@ -82,7 +82,7 @@ fn an_execution_where_it_was_offered_ends_the_offer_as_executed() {
     let mut desk = Desk::new();
     desk.delivered(1, "a");
     let acts = desk.hear(1, RUNS, Some("a"));
-    assert_eq!(told_to(&acts, "a"), [&executes("a", 1)]);
+    assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
     assert!(matches!(desk.job(1).offer, Offer::Ended { why: OfferEnd::Executed, .. }));
     assert_eq!(desk.job(1).state(), JobState::Running);
 }
@@ -94,11 +94,11 @@ fn a_swap_of_two_binds_both_and_frees_both() {
     desk.delivered(2, "b");
     // The forge ran 2 on a and 1 on b.
     let acts = desk.hear(2, RUNS, Some("a"));
-    assert_eq!(told_to(&acts, "a"), [&executes("a", 2), &ended("a", 1, 1, OfferEnd::Displaced)]);
-    assert_eq!(told_to(&acts, "b"), [&ended("b", 2, 1, OfferEnd::TakenElsewhere)]);
+    assert_eq!(sent_to(&acts, "a"), [&executes("a", 2), &ended("a", 1, 1, OfferEnd::Displaced)]);
+    assert_eq!(sent_to(&acts, "b"), [&ended("b", 2, 1, OfferEnd::TakenElsewhere)]);
     assert_eq!(desk.demand().queued, 1, "1 wants a runner again");
     let acts = desk.hear(1, RUNS, Some("b"));
-    assert_eq!(told_to(&acts, "b"), [&executes("b", 1)]);
+    assert_eq!(sent_to(&acts, "b"), [&executes("b", 1)]);
     assert_eq!(desk.demand().queued, 0);
     // Said again, nothing changes.
     for (job, runner) in [(2, "a"), (1, "b")] {
@@ -129,7 +129,7 @@ fn a_displaced_job_is_offered_to_the_next_who_waits_in_the_same_save() {
     desk.delivered(1, "a");
     desk.waits("b");
     let acts = desk.hear(9, RUNS, Some("a"));
-    assert_eq!(told_to(&acts, "b"), [&offered("b", 1, 2)]);
+    assert_eq!(sent_to(&acts, "b"), [&offered("b", 1, 2)]);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_job_on_a_foreign_runner_frees_the_instance_it_was_offered_to() {
     let mut desk = Desk::new();
     desk.delivered(1, "a");
     let acts = desk.hear(1, RUNS, Some("somebody-else"));
-    assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::TakenElsewhere)]);
+    assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::TakenElsewhere)]);
     assert_eq!(desk.job(1).execution, None);
     assert_eq!(desk.demand().queued, 0, "it runs");
 }
@@ -146,10 +146,10 @@ fn a_job_on_a_foreign_runner_frees_the_instance_it_was_offered_to() {
 fn a_job_in_progress_without_a_runners_name_leaves_a_delivered_offer_alone() {
     let mut desk = Desk::new();
     desk.delivered(1, "a");
-    assert_eq!(told_to(&desk.hear(1, RUNS, None), "a"), Vec::<&Act>::new());
+    assert_eq!(sent_to(&desk.hear(1, RUNS, None), "a"), Vec::<&Act>::new());
     assert!(desk.job(1).open_offer().is_some());
     let acts = desk.hear(1, RUNS, Some("a"));
-    assert_eq!(told_to(&acts, "a"), [&executes("a", 1)]);
+    assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn an_undelivered_offer_ends_when_the_job_runs_anywhere() {
     desk.waits("a");
     desk.hear(1, QUEUED, None);
     let acts = desk.hear(1, RUNS, None);
-    assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::TakenElsewhere)]);
+    assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::TakenElsewhere)]);
 }
 
 #[test]
@@ -167,10 +167,10 @@ fn an_execution_is_recognised_by_any_name_and_also_later() {
     desk.hear(1, RUNS, Some("odd-name"));
     assert_eq!(desk.job(1).execution, None);
     let acts = desk.news("a", News::Answers(vec!["a".into(), "odd-name".into()]));
-    assert_eq!(told_to(&acts, "a"), [&executes("a", 1)]);
+    assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
     desk.news("b", News::Answers(vec!["b".into()]));
     let acts = desk.hear(2, RUNS, Some("b-2"));
-    assert_eq!(told_to(&acts, "b"), [&executes("b", 2)]);
+    assert_eq!(sent_to(&acts, "b"), [&executes("b", 2)]);
 }
 
 #[test]
@@ -183,8 +183,8 @@ fn a_second_runner_by_hearsay_is_asked_about_and_not_believed() {
     assert_eq!(asks(&acts), [1]);
     assert_eq!(desk.job(1).holder(), Some(&"a".into()));
     let acts = desk.find(1, reading(RUNS, Some("b")));
-    assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 0, OfferEnd::TakenElsewhere)]);
-    assert_eq!(told_to(&acts, "b"), [&executes("b", 1)]);
+    assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 0, OfferEnd::TakenElsewhere)]);
+    assert_eq!(sent_to(&acts, "b"), [&executes("b", 1)]);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_completion_is_credited_to_the_runner_it_names() {
     desk.delivered(1, "a");
     desk.hear(1, RUNS, Some("a"));
     let acts = desk.hear(1, OVER, Some("a"));
-    assert_eq!(told_to(&acts, "a"), [&over("a", 1, true)]);
+    assert_eq!(sent_to(&acts, "a"), [&over("a", 1, true)]);
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_completion_without_a_name_does_not_name_the_runner_it_ran_on() {
     desk.delivered(1, "a");
     desk.hear(1, RUNS, Some("a"));
     let acts = desk.hear(1, OVER, None);
-    assert_eq!(told_to(&acts, "a"), [&over("a", 1, false)]);
+    assert_eq!(sent_to(&acts, "a"), [&over("a", 1, false)]);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn p4_a_completion_is_never_credited_to_the_instance_merely_offered_the_job() {
         let mut desk = Desk::new();
         desk.delivered(1, "a");
         let acts = desk.hear(1, OVER, Some("somebody-else"));
-        told_to(&acts, "a").into_iter().cloned().collect::<Vec<_>>()
+        sent_to(&acts, "a").into_iter().cloned().collect::<Vec<_>>()
     };
     assert_eq!(story(), [ended("a", 1, 1, OfferEnd::JobOver)]);
     mutants::choose(Some(Mutant::CompletionByOfferedJob));
@@ -226,7 +226,7 @@ fn a_completion_that_comes_first_still_binds_and_displaces() {
     desk.delivered(1, "a");
     let acts = desk.hear(2, OVER, Some("a"));
     assert_eq!(
-        told_to(&acts, "a"),
+        sent_to(&acts, "a"),
         [&executes("a", 2), &ended("a", 1, 1, OfferEnd::Displaced), &over("a", 2, true)]
     );
 }

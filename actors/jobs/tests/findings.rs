@@ -10,7 +10,7 @@ fn a_delivered_offer_of_a_job_still_queued_is_ended_and_the_job_queued_again() {
     desk.delivered(1, "a");
     desk.pass(ORPHAN);
     let acts = desk.find(1, reading(QUEUED, None));
-    assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Requeued)]);
+    assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Requeued)]);
     assert_eq!(desk.demand().queued, 1);
     assert!(matches!(desk.job(1).offer, Offer::Ended { why: OfferEnd::Requeued, .. }));
 }
@@ -55,7 +55,7 @@ fn a_finding_in_progress_records_the_execution() {
     let mut desk = Desk::new();
     desk.delivered(1, "a");
     let acts = desk.find(1, reading(RUNS, Some("a")));
-    assert_eq!(told_to(&acts, "a"), [&executes("a", 1)]);
+    assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
     assert_eq!(desk.job(1).state(), JobState::Running);
 }
 
@@ -66,7 +66,7 @@ fn a_finding_completed_buries_the_job() {
     let acts = desk.find(1, reading(OVER, Some("a")));
     assert!(desk.buried.contains_key(&id(1)));
     assert!(matches!(
-        told_to(&acts, "a")[..],
+        sent_to(&acts, "a")[..],
         [Act::ShowExecution { .. }, Act::ShowJobOver { over, .. }] if over.names_us
     ));
 }
@@ -81,7 +81,7 @@ fn a_job_the_forge_took_back_from_a_runner_wants_one_again() {
     assert_eq!(desk.job(1).state(), JobState::Running);
     desk.news("a", News::Ended);
     let acts = desk.find(1, reading(QUEUED, None));
-    assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Requeued)]);
+    assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Requeued)]);
     assert_eq!(desk.job(1).state(), JobState::Queued);
     assert_eq!(desk.job(1).generation, Generation(2));
     assert_eq!(desk.demand().queued, 1);
@@ -97,7 +97,7 @@ fn a_queued_job_of_a_finished_run_is_closed() {
     let seen = Sighting::Seen(JobReading { fact: QUEUED, runner: None, run_over: true });
     let acts = desk.find(1, seen);
     assert_eq!(desk.job(1).closed, Some(Closure::RunOver));
-    assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::JobOver)]);
+    assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::JobOver)]);
     assert!(desk.buried.is_empty(), "only a forge's `completed` makes a tombstone");
 }
 

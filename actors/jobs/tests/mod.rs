@@ -288,7 +288,7 @@ pub(crate) fn reading(fact: JobFact, runner: Option<&str>) -> Sighting<JobReadin
 }
 
 /// Returns what an instance was told, in order.
-pub(super) fn told_to<'a>(acts: &'a [Act], who: &str) -> Vec<&'a Act> {
+pub(super) fn sent_to<'a>(acts: &'a [Act], who: &str) -> Vec<&'a Act> {
     let is_for = |act: &&Act| match act {
         Act::Offer { instance, .. }
         | Act::EndOffer { instance, .. }

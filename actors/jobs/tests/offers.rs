@@ -7,7 +7,7 @@ fn the_oldest_job_is_offered_to_who_has_waited_longest() {
     desk.waits("b");
     desk.waits("a");
     let acts = desk.hear(1, QUEUED, None);
-    assert_eq!(told_to(&acts, "b"), [&offered("b", 1, 1)]);
+    assert_eq!(sent_to(&acts, "b"), [&offered("b", 1, 1)]);
     assert_eq!(desk.demand(), Demand::default());
     desk.hear(2, QUEUED, None);
     let mut older = notice(3, QUEUED, None);
@@ -17,7 +17,7 @@ fn the_oldest_job_is_offered_to_who_has_waited_longest() {
     desk.save(change);
     assert_eq!(desk.demand().queued, 2);
     let acts = desk.waits("c");
-    assert_eq!(told_to(&acts, "c"), [&offered("c", 3, 1)]);
+    assert_eq!(sent_to(&acts, "c"), [&offered("c", 3, 1)]);
 }
 
 #[test]
@@ -29,8 +29,8 @@ fn a_refused_offer_ends_and_goes_to_the_next() {
         desk.waits("b");
         let change = desk.ledger.offer_answered(&id(1), &"a".into(), Generation(1), answer, T0);
         let acts = desk.save(change);
-        assert_eq!(told_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Refused)]);
-        assert_eq!(told_to(&acts, "b"), [&offered("b", 1, 2)]);
+        assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Refused)]);
+        assert_eq!(sent_to(&acts, "b"), [&offered("b", 1, 2)]);
     }
 }
 
@@ -44,7 +44,7 @@ fn who_refused_is_offered_nothing_until_it_says_that_it_waits() {
     desk.save(change);
     assert_eq!(desk.demand().queued, 1);
     let acts = desk.news("a", News::Offerable);
-    assert_eq!(told_to(&acts, "a"), [&offered("a", 1, 2)]);
+    assert_eq!(sent_to(&acts, "a"), [&offered("a", 1, 2)]);
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn an_undelivered_offer_lapses_and_a_delivered_one_never_does() {
     desk.hear(2, QUEUED, None);
     desk.pass(settings().offer_stale);
     let acts = desk.tick();
-    assert_eq!(told_to(&acts, "b"), [&ended("b", 2, 1, OfferEnd::Lapsed)]);
-    assert_eq!(told_to(&acts, "a"), Vec::<&Act>::new());
+    assert_eq!(sent_to(&acts, "b"), [&ended("b", 2, 1, OfferEnd::Lapsed)]);
+    assert_eq!(sent_to(&acts, "a"), Vec::<&Act>::new());
     for _ in 0..100 {
         desk.pass(Duration::from_hours(24));
         desk.tick();
@@ -133,7 +133,7 @@ fn the_end_of_an_instance_frees_what_was_not_delivered_and_asks_about_the_rest()
     assert!(desk.job(1).open_offer().is_some(), "only the forge can tell");
     assert!(asks(&desk.news("a", News::Deleted)).is_empty(), "it is not asked twice");
     let acts = desk.news("b", News::Ended);
-    assert_eq!(told_to(&acts, "b"), [&ended("b", 2, 1, OfferEnd::InstanceEnded)]);
+    assert_eq!(sent_to(&acts, "b"), [&ended("b", 2, 1, OfferEnd::InstanceEnded)]);
     assert_eq!(desk.demand().queued, 1);
     assert_eq!(asks(&desk.news("c", News::Deleted)), [3]);
 }
@@ -155,7 +155,7 @@ fn work_proven_by_the_instance_binds_the_job() {
     desk.delivered(1, "a");
     desk.hear(2, QUEUED, None);
     let acts = desk.news("a", News::Working(Some(id(2))));
-    assert_eq!(told_to(&acts, "a"), [&executes("a", 2), &ended("a", 1, 1, OfferEnd::Displaced)]);
+    assert_eq!(sent_to(&acts, "a"), [&executes("a", 2), &ended("a", 1, 1, OfferEnd::Displaced)]);
     assert_eq!(desk.news("a", News::Working(Some(id(2)))), [], "said again it is no news");
 }
 
@@ -164,5 +164,5 @@ fn an_instance_that_missed_the_end_of_its_job_is_told_again() {
     let mut desk = Desk::new();
     desk.hear(1, OVER, None);
     let acts = desk.news("a", News::Working(Some(id(1))));
-    assert!(matches!(told_to(&acts, "a")[..], [Act::ShowJobOver { over, .. }] if !over.names_us));
+    assert!(matches!(sent_to(&acts, "a")[..], [Act::ShowJobOver { over, .. }] if !over.names_us));
 }

@@ -26,7 +26,7 @@ fn a_further_mint_does_not_make_the_ledger_say_everything_again() {
     desk.delivered(1, "a");
     assert_eq!(desk.news("a", News::Answers(vec!["a".into(), "a-2".into()])), []);
     let acts = desk.news("a", News::Answers(vec!["a".into(), "a-2".into()]));
-    assert_eq!(told_to(&acts, "a").len(), 1, "a new owner is told");
+    assert_eq!(sent_to(&acts, "a").len(), 1, "a new owner is told");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn after_a_restart_a_runner_that_has_not_told_its_names_is_not_called_elsewhere(
     desk.hear(1, RUNS, Some("adopted-name"));
     assert!(desk.job(1).open_offer().is_some());
     let acts = desk.news("a", News::Answers(vec!["a".into(), "adopted-name".into()]));
-    assert_eq!(told_to(&acts, "a").last(), Some(&&executes("a", 1)));
+    assert_eq!(sent_to(&acts, "a").last(), Some(&&executes("a", 1)));
 }
 
 #[test]

@@ -7,26 +7,26 @@ use super::*;
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::instance::ToInstance;
-use crate::jobs::{Kit, LedgerStart, ToLedger, start};
-use crate::mail::{Inlet, Office};
+use crate::jobs::{Capabilities, LedgerStart, ToLedger, start};
+use crate::mail::{ActorRef, Mailbox};
 use crate::model::State;
 use crate::pool::ToPool;
 use crate::registry::{Entry, Registry};
 use crate::requeue::ToRequeue;
-use crate::supervise::Leash;
+use crate::supervise::StopGuard;
 
 /// Keeps the letters that came to an office.
 struct Tray<M>(Arc<Mutex<Vec<M>>>);
 
 impl<M: Send + 'static> Tray<M> {
-    fn new() -> (Self, Inlet<M>) {
-        let letters = Arc::new(Mutex::new(Vec::new()));
-        let tray = Arc::clone(&letters);
-        let inlet = Inlet::new(move |letter| {
-            tray.lock().unwrap().push(letter);
+    fn new() -> (Self, Mailbox<M>) {
+        let messages = Arc::new(Mutex::new(Vec::new()));
+        let tray = Arc::clone(&messages);
+        let mailbox = Mailbox::new(move |message| {
+            tray.lock().unwrap().push(message);
             Ok(())
         });
-        (Self(letters), inlet)
+        (Self(messages), mailbox)
     }
 
     fn take(&self) -> Vec<M> {
@@ -37,12 +37,12 @@ impl<M: Send + 'static> Tray<M> {
 struct Room {
     shelf: Arc<Shelf>,
     base: Base,
-    ledger: Office<ToLedger>,
+    ledger: ActorRef<ToLedger>,
     fleet: Tray<ToFleet>,
     requeue: Tray<ToRequeue>,
     pool: Tray<ToPool>,
-    pool_office: Office<ToPool>,
-    _leash: Leash,
+    pool_ref: ActorRef<ToPool>,
+    _stop_guard: StopGuard,
 }
 
 impl Room {
@@ -52,33 +52,33 @@ impl Room {
 
     fn with(shelf: Arc<Shelf>, registry: Arc<Registry>) -> Self {
         let base = Base { registry, ..shelf.base() };
-        let (fleet, fleet_inlet) = Tray::new();
-        let (requeue, requeue_inlet) = Tray::new();
-        let (pool, pool_inlet) = Tray::new();
-        let (fleet_office, requeue_office) = (Office::default(), Office::default());
-        fleet_office.install(fleet_inlet);
-        requeue_office.install(requeue_inlet);
-        let pool_office = Office::default();
-        pool_office.install(pool_inlet);
-        let ledger = Office::default();
-        let leash = start(LedgerStart {
-            office: ledger.clone(),
-            fleet: fleet_office,
-            requeue: requeue_office,
+        let (fleet, fleet_mailbox) = Tray::new();
+        let (requeue, requeue_mailbox) = Tray::new();
+        let (pool, pool_mailbox) = Tray::new();
+        let (fleet_ref, requeue_ref) = (ActorRef::default(), ActorRef::default());
+        fleet_ref.install(fleet_mailbox);
+        requeue_ref.install(requeue_mailbox);
+        let pool_ref = ActorRef::default();
+        pool_ref.install(pool_mailbox);
+        let ledger = ActorRef::default();
+        let stop_guard = start(LedgerStart {
+            actor_ref: ledger.clone(),
+            fleet: fleet_ref,
+            requeue: requeue_ref,
             base: base.clone(),
-            kit: Kit::new(shelf.clone()),
+            capabilities: Capabilities::new(shelf.clone()),
             settings: settings(),
         });
-        Self { shelf, base, ledger, fleet, requeue, pool, pool_office, _leash: leash }
+        Self { shelf, base, ledger, fleet, requeue, pool, pool_ref, _stop_guard: stop_guard }
     }
 
     fn know_pools(&self) {
         let spec = Arc::new(pool("linux", &["linux"]));
-        self.tell(ToLedger::Pools(vec![(spec, self.pool_office.clone())]));
+        self.tell(ToLedger::Pools(vec![(spec, self.pool_ref.clone())]));
     }
 
-    fn tell(&self, letter: ToLedger) {
-        self.ledger.tell(letter).unwrap();
+    fn tell(&self, message: ToLedger) {
+        self.ledger.tell(message).unwrap();
     }
 
     fn news(&self, instance: &str, what: News) {
@@ -88,18 +88,18 @@ impl Room {
 
     /// Lets an instance appear whose owner only keeps its letters.
     fn waits(&self, instance: &str) -> (Tray<ToInstance>, Entry) {
-        let (tray, inlet) = Tray::new();
-        let entry = self.base.registry.claim(instance.into(), inlet).ok().unwrap();
+        let (tray, mailbox) = Tray::new();
+        let entry = self.base.registry.claim(instance.into(), mailbox).ok().unwrap();
         self.news(instance, News::Answers(vec![instance.into()]));
         self.news(instance, News::Offerable);
         (tray, entry)
     }
 
     fn demand(&self) -> Vec<u32> {
-        let letters = self.pool.take().into_iter();
-        letters
+        let messages = self.pool.take().into_iter();
+        messages
             .filter_map(
-                |letter| if let ToPool::Demand(it) = letter { Some(it.queued) } else { None },
+                |message| if let ToPool::Demand(it) = message { Some(it.queued) } else { None },
             )
             .collect()
     }
@@ -132,8 +132,8 @@ fn nobody_is_told_before_the_save_is_durable() {
         settle().await;
         assert!(instance.take().is_empty());
         tokio::time::sleep(Duration::from_secs(2)).await;
-        let letters = instance.take();
-        assert!(matches!(&letters[..], [ToInstance::Offer { delivered: false, .. }]));
+        let messages = instance.take();
+        assert!(matches!(&messages[..], [ToInstance::Offer { delivered: false, .. }]));
         let writes: Vec<_> = room.shelf.inside().saves.iter().map(|save| save.write).collect();
         assert_eq!(writes.len(), 4);
         assert!(writes.iter().all(|write| *write == writes[0]), "it is the same save");

@@ -84,7 +84,7 @@ fn a_runner_that_waits_is_offered_work_though_its_pool_can_create_no_more() {
     desk.hear(1, QUEUED, None);
     assert_eq!(demand(&desk, "linux"), (0, true));
     let acts = desk.waits("a");
-    assert_eq!(told_to(&acts, "a"), [&offered("a", 1, 1)]);
+    assert_eq!(sent_to(&acts, "a"), [&offered("a", 1, 1)]);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_draining_pool_is_offered_nothing() {
     let mut desk = Desk::new();
     stand(&mut desk, "linux", Accepts::Draining);
     desk.hear(1, QUEUED, None);
-    assert_eq!(told_to(&desk.waits("a"), "a"), Vec::<&Act>::new());
+    assert_eq!(sent_to(&desk.waits("a"), "a"), Vec::<&Act>::new());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{Ruling, is_plain_zero, rule, signal_of};
 use crate::model::{
-    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStanding, VerdictClass,
+    Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStatus, VerdictClass,
 };
 
 /// The signals with a class of their own; the rest are crashes.
@@ -13,12 +13,12 @@ const SIGTERM: i32 = 15;
 /// Judges by the exit, where there is one to judge by.
 pub(super) fn by_exit(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
     if let Some(End::Gone { deleted_externally: true }) = findings.end
-        && !(is_plain_zero(exit) && matches!(findings.job, JobStanding::Over(_)))
+        && !(is_plain_zero(exit) && matches!(findings.job, JobStatus::Over(_)))
     {
         return None;
     }
     by_part(findings, exit)
-        .or_else(|| by_word(exit))
+        .or_else(|| by_reason(exit))
         .or_else(|| by_signal(exit))
         .or_else(|| by_code(findings, exit))
 }
@@ -45,7 +45,7 @@ fn by_part(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
 }
 
 /// Judges by the runtime's word where it changes what the code means.
-fn by_word(exit: &ExitFacts) -> Option<Ruling> {
+fn by_reason(exit: &ExitFacts) -> Option<Ruling> {
     match exit.reason.as_deref()? {
         "ContainerStatusUnknown" => Some(rule(
             VerdictClass::Unknown,
@@ -110,7 +110,7 @@ fn by_code(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
         code => Some(rule(
             VerdictClass::RunnerError,
             Confidence::High,
-            format!("exit code {code}{}", agents_word(code)),
+            format!("exit code {code}{}", agent_code_text(code)),
         )),
     }
 }
@@ -119,8 +119,8 @@ fn by_code(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
 fn by_zero(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
     let by_itself = findings.end.is_some();
     match &findings.job {
-        JobStanding::Over(conclusion) => {
-            let how = conclusion.as_ref().map_or("over", word_for);
+        JobStatus::Over(conclusion) => {
+            let how = conclusion.as_ref().map_or("over", conclusion_text);
             let because = format!("ran its job, which the forge calls {how}, and left with 0");
             let killed_within = exit.reason.as_deref() == Some("OOMKilled");
             let sure = conclusion.is_some() && !killed_within;
@@ -135,20 +135,20 @@ fn by_zero(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
             })
         }
         // Our own removal of its registration makes a runner leave with 0.
-        JobStanding::None | JobStanding::Running | JobStanding::Unknown if !by_itself => None,
-        JobStanding::None => Some(findings.obedience().unwrap_or_else(|| {
+        JobStatus::None | JobStatus::Running | JobStatus::Unknown if !by_itself => None,
+        JobStatus::None => Some(findings.obedience().unwrap_or_else(|| {
             rule(
                 VerdictClass::Wasted,
                 Confidence::Medium,
                 "left with 0 though no job is known to have run here",
             )
         })),
-        JobStanding::Running => Some(rule(
+        JobStatus::Running => Some(rule(
             VerdictClass::HandshakeLost,
             Confidence::Medium,
             "left with 0 while the forge calls its job in progress",
         )),
-        JobStanding::Unknown => Some(rule(
+        JobStatus::Unknown => Some(rule(
             VerdictClass::Unknown,
             Confidence::Low,
             "left with 0, and the forge could not be asked about its job",
@@ -160,7 +160,7 @@ fn outdated() -> Ruling {
     rule(VerdictClass::OutdatedRunner, Confidence::High, "the forge refuses this runner's version")
 }
 
-fn word_for(conclusion: &Conclusion) -> &str {
+fn conclusion_text(conclusion: &Conclusion) -> &str {
     match conclusion {
         Conclusion::Success => "successful",
         Conclusion::Failure => "failed",
@@ -172,7 +172,7 @@ fn word_for(conclusion: &Conclusion) -> &str {
 }
 
 /// Returns what the official agent means by a code, where it has a meaning.
-fn agents_word(code: i32) -> &'static str {
+fn agent_code_text(code: i32) -> &'static str {
     match code {
         1 => " (the agent: terminated by an error)",
         2 => " (the agent: worth retrying)",

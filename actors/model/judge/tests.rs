@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{LastWord, Remains, Tail, Timestamp};
+use crate::model::{ExitReport, SetupReport, Tail, Timestamp};
 
 fn exited(code: i32, reason: &str) -> End {
     End::Exited(ExitFacts { code: Some(code), reason: Some(reason.into()), ..Default::default() })
@@ -11,16 +11,16 @@ fn kept(word: &str) -> End {
     End::Exited(ExitFacts { machine_reason: Some(word.into()), ..Default::default() })
 }
 
-fn over() -> JobStanding {
-    JobStanding::Over(Some(Conclusion::Success))
+fn over() -> JobStatus {
+    JobStatus::Over(Some(Conclusion::Success))
 }
 
-fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStanding) -> Verdict {
-    let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] };
+fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStatus) -> Verdict {
+    let exit_report = ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] };
     judge(&Findings {
         end,
         warrant,
-        remains: &remains,
+        exit_report: &exit_report,
         job,
         was_ready: true,
         dismissed: None,
@@ -28,13 +28,13 @@ fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStanding) -> Verd
     })
 }
 
-fn class_of(end: &End, job: JobStanding) -> VerdictClass {
+fn class_of(end: &End, job: JobStatus) -> VerdictClass {
     verdict_of(Some(end), WarrantKind::OwnEnd, job).class
 }
 
 #[test]
 fn every_exit_has_the_class_of_the_table() {
-    use JobStanding::{None as Jobless, Running, Unknown as Unasked};
+    use JobStatus::{None as Jobless, Running, Unknown as Unasked};
     use VerdictClass as V;
     let signalled = End::Exited(ExitFacts { signal: Some(11), ..Default::default() });
     let poller = End::Exited(ExitFacts {
@@ -49,8 +49,8 @@ fn every_exit_has_the_class_of_the_table() {
     let gone = End::Gone { deleted_externally: false };
     let table = [
         (exited(0, "Completed"), over(), V::Clean),
-        (exited(0, "Completed"), JobStanding::Over(Some(Conclusion::Failure)), V::Clean),
-        (exited(0, ""), JobStanding::Over(None), V::Clean),
+        (exited(0, "Completed"), JobStatus::Over(Some(Conclusion::Failure)), V::Clean),
+        (exited(0, ""), JobStatus::Over(None), V::Clean),
         (exited(0, "Completed"), Jobless, V::Wasted),
         (exited(0, "Completed"), Running, V::HandshakeLost),
         (exited(0, "Completed"), Unasked, V::Unknown),
@@ -121,23 +121,23 @@ fn the_keepers_word_beats_any_exit_code() {
             machine_reason: Some("Evicted".into()),
             ..Default::default()
         });
-        assert_eq!(class_of(&end, JobStanding::Running), VerdictClass::Evicted);
+        assert_eq!(class_of(&end, JobStatus::Running), VerdictClass::Evicted);
     }
 }
 
 #[test]
 fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
-    let waiting = |word: &str| Remains {
+    let waiting = |word: &str| ExitReport {
         exit: Some(ExitFacts { machine_reason: Some(word.into()), ..Default::default() }),
         tail: Tail::NotNeeded,
-        notes: vec![],
+        remarks: vec![],
     };
-    let judged = |remains: &Remains, warrant| {
-        let job = JobStanding::None;
+    let judged = |exit_report: &ExitReport, warrant| {
+        let job = JobStatus::None;
         judge(&Findings {
             end: None,
             warrant,
-            remains,
+            exit_report,
             job,
             was_ready: false,
             dismissed: None,
@@ -158,11 +158,11 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
 fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
     let judged = |code, warrant, job| {
         let exit = ExitFacts { code: Some(code), ..Default::default() };
-        let remains = Remains { exit: Some(exit), tail: Tail::NotNeeded, notes: vec![] };
+        let exit_report = ExitReport { exit: Some(exit), tail: Tail::NotNeeded, remarks: vec![] };
         judge(&Findings {
             end: None,
             warrant,
-            remains: &remains,
+            exit_report: &exit_report,
             job,
             was_ready: true,
             dismissed: None,
@@ -171,11 +171,11 @@ fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
         .class
     };
     assert_eq!(judged(0, WarrantKind::Served, over()), VerdictClass::Clean);
-    assert_eq!(judged(137, WarrantKind::Operator, JobStanding::Running), VerdictClass::GuestKilled);
-    assert_eq!(judged(1, WarrantKind::Idle, JobStanding::None), VerdictClass::RunnerError);
+    assert_eq!(judged(137, WarrantKind::Operator, JobStatus::Running), VerdictClass::GuestKilled);
+    assert_eq!(judged(1, WarrantKind::Idle, JobStatus::None), VerdictClass::RunnerError);
     // A runner whose registration we removed leaves with 0: that is our doing.
-    assert_eq!(judged(0, WarrantKind::Idle, JobStanding::None), VerdictClass::Removed);
-    assert_eq!(judged(0, WarrantKind::Operator, JobStanding::Running), VerdictClass::Forced);
+    assert_eq!(judged(0, WarrantKind::Idle, JobStatus::None), VerdictClass::Removed);
+    assert_eq!(judged(0, WarrantKind::Operator, JobStatus::Running), VerdictClass::Forced);
 }
 
 #[test]
@@ -187,12 +187,12 @@ fn code_and_reason_are_never_mixed_from_two_looks() {
         machine_reason: Some("NodeLost".into()),
         ..Default::default()
     };
-    let remains = Remains { exit: Some(invented), tail: Tail::NotNeeded, notes: vec![] };
+    let exit_report = ExitReport { exit: Some(invented), tail: Tail::NotNeeded, remarks: vec![] };
     let findings = Findings {
         end: Some(&end),
         warrant: WarrantKind::OwnEnd,
-        remains: &remains,
-        job: JobStanding::Running,
+        exit_report: &exit_report,
+        job: JobStatus::Running,
         was_ready: true,
         dismissed: None,
         setup: SetupStory::Untold,
@@ -205,7 +205,7 @@ fn code_and_reason_are_never_mixed_from_two_looks() {
 #[test]
 fn a_verdict_shows_what_it_rests_on() {
     let end = exited(137, "OOMKilled");
-    let verdict = verdict_of(Some(&end), WarrantKind::OwnEnd, JobStanding::Running);
+    let verdict = verdict_of(Some(&end), WarrantKind::OwnEnd, JobStatus::Running);
     assert_eq!((verdict.fault, verdict.confidence), (Fault::Host, Confidence::High));
     let evidence = verdict.evidence.join("; ");
     for part in ["exit code 137", "signal 9", "`OOMKilled`", "in progress"] {
@@ -217,17 +217,17 @@ fn a_verdict_shows_what_it_rests_on() {
 #[test]
 fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
     let own = Some(WarrantKind::OwnEnd);
-    let wanted = |end: &End, job: &JobStanding| needs_tail(Some(end), own, job, None);
+    let wanted = |end: &End, job: &JobStatus| needs_tail(Some(end), own, job, None);
     assert!(!wanted(&exited(0, "Completed"), &over()));
-    assert!(wanted(&exited(0, "Completed"), &JobStanding::None), "wasted");
-    assert!(wanted(&exited(0, "Completed"), &JobStanding::Running), "handshake lost");
+    assert!(wanted(&exited(0, "Completed"), &JobStatus::None), "wasted");
+    assert!(wanted(&exited(0, "Completed"), &JobStatus::Running), "handshake lost");
     assert!(wanted(&exited(0, "TartRunExited"), &over()));
     assert!(wanted(&exited(0, "OOMKilled"), &over()));
     assert!(wanted(&exited(1, "Error"), &over()));
     assert!(wanted(&End::Exited(ExitFacts::default()), &over()), "no exit known");
     assert!(wanted(&End::Gone { deleted_externally: false }, &over()));
-    assert!(!wanted(&End::NotCreated { why: "quota".into() }, &JobStanding::None));
-    assert!(needs_tail(None, None, &JobStanding::Running, None), "somebody else deletes it");
+    assert!(!wanted(&End::NotCreated { why: "quota".into() }, &JobStatus::None));
+    assert!(needs_tail(None, None, &JobStatus::Running, None), "somebody else deletes it");
     for (warrant, expected) in [
         (WarrantKind::Idle, false),
         (WarrantKind::Served, false),
@@ -235,7 +235,7 @@ fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
         (WarrantKind::Zombie, true),
         (WarrantKind::Operator, true),
     ] {
-        let wanted = needs_tail(None, Some(warrant), &JobStanding::None, None);
+        let wanted = needs_tail(None, Some(warrant), &JobStatus::None, None);
         assert_eq!(wanted, expected, "{warrant}");
     }
 }
@@ -243,48 +243,57 @@ fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
 #[test]
 fn one_that_leaves_because_it_was_told_to_is_removed_and_not_wasted() {
     let judged = |end: &End, job, dismissed, was_ready| {
-        let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] };
+        let exit_report = ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] };
         let warrant = WarrantKind::OwnEnd;
         let end = Some(end);
         let setup = SetupStory::Untold;
-        judge(&Findings { end, warrant, remains: &remains, job, was_ready, dismissed, setup }).class
+        judge(&Findings {
+            end,
+            warrant,
+            exit_report: &exit_report,
+            job,
+            was_ready,
+            dismissed,
+            setup,
+        })
+        .class
     };
     let zero = exited(0, "Completed");
     let poller =
         End::Exited(ExitFacts { code: Some(3), part: Some("poller".into()), ..Default::default() });
     let surplus = Some(Reason::Surplus);
     for end in [&zero, &poller] {
-        assert_eq!(judged(end, JobStanding::None, surplus, true), VerdictClass::Removed);
+        assert_eq!(judged(end, JobStatus::None, surplus, true), VerdictClass::Removed);
     }
-    assert_eq!(judged(&zero, JobStanding::None, None, true), VerdictClass::Wasted);
-    assert_eq!(judged(&poller, JobStanding::None, None, true), VerdictClass::BootFailed);
+    assert_eq!(judged(&zero, JobStatus::None, None, true), VerdictClass::Wasted);
+    assert_eq!(judged(&poller, JobStatus::None, None, true), VerdictClass::BootFailed);
     assert_eq!(judged(&zero, over(), surplus, true), VerdictClass::Clean);
-    assert_eq!(judged(&zero, JobStanding::Running, surplus, true), VerdictClass::HandshakeLost);
+    assert_eq!(judged(&zero, JobStatus::Running, surplus, true), VerdictClass::HandshakeLost);
     let crash = exited(139, "Error");
-    assert_eq!(judged(&crash, JobStanding::None, surplus, true), VerdictClass::Crashed);
+    assert_eq!(judged(&crash, JobStatus::None, surplus, true), VerdictClass::Crashed);
     let late = Some(Reason::BootDeadline);
-    assert_eq!(judged(&zero, JobStanding::None, late, false), VerdictClass::BootFailed);
-    assert_eq!(judged(&zero, JobStanding::None, late, true), VerdictClass::Removed);
+    assert_eq!(judged(&zero, JobStatus::None, late, false), VerdictClass::BootFailed);
+    assert_eq!(judged(&zero, JobStatus::None, late, true), VerdictClass::Removed);
     let own = Some(WarrantKind::OwnEnd);
-    assert!(!needs_tail(Some(&zero), own, &JobStanding::None, surplus));
-    assert!(needs_tail(Some(&zero), own, &JobStanding::None, late), "why was it late?");
+    assert!(!needs_tail(Some(&zero), own, &JobStatus::None, surplus));
+    assert!(needs_tail(Some(&zero), own, &JobStatus::None, late), "why was it late?");
 }
 
 #[test]
 fn a_machine_let_go_because_it_was_not_ready_in_time_failed_to_boot() {
-    let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] };
+    let exit_report = ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] };
     let judged = |was_ready, dismissed| {
-        let (warrant, job) = (WarrantKind::Idle, JobStanding::None);
-        let remains = &remains;
+        let (warrant, job) = (WarrantKind::Idle, JobStatus::None);
+        let exit_report = &exit_report;
         let setup = SetupStory::Untold;
-        judge(&Findings { end: None, warrant, remains, job, was_ready, dismissed, setup }).class
+        judge(&Findings { end: None, warrant, exit_report, job, was_ready, dismissed, setup }).class
     };
     assert_eq!(judged(false, Some(Reason::BootDeadline)), VerdictClass::BootFailed);
     assert_eq!(judged(true, Some(Reason::BootDeadline)), VerdictClass::Removed, "late, but ready");
     assert_eq!(judged(false, Some(Reason::Drain)), VerdictClass::Removed);
 }
 
-fn any_word() -> impl Strategy<Value = Option<String>> {
+fn any_reason() -> impl Strategy<Value = Option<String>> {
     prop_oneof![
         Just(None),
         proptest::sample::select(vec![
@@ -309,7 +318,7 @@ fn any_exit() -> impl Strategy<Value = ExitFacts> {
     let code =
         prop_oneof![Just(None), Just(Some(0)), (0..260).prop_map(Some), any::<Option<i32>>()];
     let part = proptest::sample::select(vec![None, Some("poller"), Some("runner"), Some("dind")]);
-    (code, proptest::option::of(-1..70), any_word(), any_word(), part).prop_map(
+    (code, proptest::option::of(-1..70), any_reason(), any_reason(), part).prop_map(
         |(code, signal, reason, machine_reason, part)| ExitFacts {
             code,
             signal,
@@ -330,13 +339,13 @@ fn any_end() -> impl Strategy<Value = Option<End>> {
     ]
 }
 
-fn any_standing() -> impl Strategy<Value = JobStanding> {
+fn any_job_status() -> impl Strategy<Value = JobStatus> {
     proptest::sample::select(vec![
-        JobStanding::None,
-        JobStanding::Running,
-        JobStanding::Unknown,
-        JobStanding::Over(None),
-        JobStanding::Over(Some(Conclusion::Cancelled)),
+        JobStatus::None,
+        JobStatus::Running,
+        JobStatus::Unknown,
+        JobStatus::Over(None),
+        JobStatus::Over(Some(Conclusion::Cancelled)),
         over(),
     ])
 }
@@ -359,18 +368,18 @@ proptest! {
         end in any_end(),
         left in proptest::option::of(any_exit()),
         warrant in any_warrant(),
-        job in any_standing(),
+        job in any_job_status(),
         was_ready in any::<bool>(),
         dismissed in proptest::option::of(prop_oneof![
             Just(Reason::Surplus),
             Just(Reason::BootDeadline),
         ]),
     ) {
-        let remains = Remains { exit: left, tail: Tail::NotNeeded, notes: vec![] };
+        let exit_report = ExitReport { exit: left, tail: Tail::NotNeeded, remarks: vec![] };
         let findings = Findings {
             end: end.as_ref(),
             warrant,
-            remains: &remains,
+            exit_report: &exit_report,
             job: job.clone(),
             was_ready,
             dismissed,
@@ -380,7 +389,7 @@ proptest! {
         prop_assert!(!verdict.evidence.is_empty() && !verdict.advice.is_empty());
         let exit = findings.exit();
         if verdict.class == VerdictClass::Clean {
-            prop_assert!(matches!(job, JobStanding::Over(_)));
+            prop_assert!(matches!(job, JobStatus::Over(_)));
             let exit = exit.clone().unwrap();
             prop_assert_eq!(exit.code, Some(0));
             prop_assert_eq!(signal_of(&exit), None);
@@ -400,33 +409,33 @@ proptest! {
 
 #[test]
 fn what_else_a_provider_tells_is_evidence() {
-    let notes = vec!["node `n1` has MemoryPressure".to_owned()];
-    let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: notes.clone() };
-    let (end, job) = (End::Exited(ExitFacts::default()), JobStanding::None);
+    let remarks = vec!["node `n1` has MemoryPressure".to_owned()];
+    let exit_report = ExitReport { exit: None, tail: Tail::NotNeeded, remarks: remarks.clone() };
+    let (end, job) = (End::Exited(ExitFacts::default()), JobStatus::None);
     let warrant = WarrantKind::OwnEnd;
     let setup = SetupStory::Untold;
     let findings = Findings {
         end: Some(&end),
         warrant,
-        remains: &remains,
+        exit_report: &exit_report,
         job,
         was_ready: true,
         dismissed: None,
         setup,
     };
-    assert!(judge(&findings).evidence.ends_with(&notes));
+    assert!(judge(&findings).evidence.ends_with(&remarks));
 }
 
 #[test]
 fn a_full_quota_is_a_lack_of_room_and_no_failure_of_the_machine() {
     let end = End::NotCreated { why: "pods \"m1\" is forbidden: exceeded quota: few".into() };
-    assert_eq!(class_of(&end, JobStanding::None), VerdictClass::Unschedulable);
+    assert_eq!(class_of(&end, JobStatus::None), VerdictClass::Unschedulable);
 }
 
 #[test]
 fn a_machine_that_gave_up_is_a_boot_failure_in_its_own_words() {
-    let remains = Remains { exit: None, tail: Tail::NotNeeded, notes: vec![] };
-    let last = LastWord {
+    let exit_report = ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] };
+    let last = SetupReport {
         setup: Setup::Failed,
         message: "cannot resolve github.com".into(),
         at: Timestamp::UNIX_EPOCH,
@@ -434,8 +443,8 @@ fn a_machine_that_gave_up_is_a_boot_failure_in_its_own_words() {
     let findings = |was_ready, setup| Findings {
         end: None,
         warrant: WarrantKind::Idle,
-        remains: &remains,
-        job: JobStanding::None,
+        exit_report: &exit_report,
+        job: JobStatus::None,
         dismissed: None,
         was_ready,
         setup,

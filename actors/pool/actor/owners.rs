@@ -7,10 +7,10 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tracing::{error, warn};
 
 use super::super::reads::row_of;
-use super::super::standing::of_row;
+use super::super::reports::of_row;
 use super::super::{Outcome, Report};
 use super::{HOPELESS, LETTING_GO, PoolSupervisor};
-use crate::instance::Birth;
+use crate::instance::Origin;
 use crate::model::{Instance, InstanceId, State};
 use crate::mutants::{self, Mutant};
 use crate::registry::Taken;
@@ -20,10 +20,10 @@ impl PoolSupervisor {
         if mutants::is(Mutant::DeletingSkippedAtStart) {
             rows.retain(|row| row.state != State::Deleting);
         }
-        this.standing.began_with(&rows);
+        this.reports.began_with(&rows);
         for row in rows {
             let id = row.id.clone();
-            if this.employ(id.clone(), Birth::Row(Box::new(row))).is_err() {
+            if this.start_owner(id.clone(), Origin::Row(Box::new(row))).is_err() {
                 this.reviving.insert(id.clone(), false);
                 this.revive_in(LETTING_GO, id, ctx);
             }
@@ -31,8 +31,8 @@ impl PoolSupervisor {
         this.plan_soon(ctx);
     }
 
-    pub(super) fn employ(&mut self, id: InstanceId, birth: Birth) -> Result<(), Taken> {
-        let child = (self.hire)(birth, self.links.clone())?;
+    pub(super) fn start_owner(&mut self, id: InstanceId, birth: Origin) -> Result<(), Taken> {
+        let child = (self.spawn_owner)(birth, self.links.clone())?;
         self.children.insert(id, child);
         Ok(())
     }
@@ -40,13 +40,13 @@ impl PoolSupervisor {
     pub(super) fn hear(&mut self, report: Report, ctx: &mut Context<Self>) {
         let (id, revision) = (report.id.clone(), report.revision.clone());
         let host = report.host.clone();
-        if report.state == State::Deleted && self.standing.get(&id).is_none() {
+        if report.state == State::Deleted && self.reports.get(&id).is_none() {
             return;
         }
         self.pace.note(&report);
         // An unknown one was born under an earlier supervisor, unseen in its last moments. It
         // holds a place; its obituary will bring it an owner of ours.
-        let news = self.standing.hear(report);
+        let news = self.reports.hear(report);
         if let (Some(host), Some(news)) = (host, news) {
             match news {
                 Outcome::Ready => self.pace.hosts.ready(&host),
@@ -64,24 +64,29 @@ impl PoolSupervisor {
     }
 
     pub(super) fn died(&mut self, id: InstanceId, panicked: bool, ctx: &mut Context<Self>) {
-        if self.links.base.registry.inlet(&id).is_none() {
-            self.bury(id, panicked, ctx);
+        if self.links.base.registry.mailbox(&id).is_none() {
+            self.on_owner_exit(id, panicked, ctx);
             return;
         }
         // Either a successor has taken over, or the dead has not let go of its entry yet.
         ctx.run_later(LETTING_GO, move |this, ctx| {
-            if this.links.base.registry.inlet(&id).is_none() {
-                this.bury(id, panicked, ctx);
+            if this.links.base.registry.mailbox(&id).is_none() {
+                this.on_owner_exit(id, panicked, ctx);
             }
         });
     }
 
-    pub(super) fn bury(&mut self, id: InstanceId, panicked: bool, ctx: &mut Context<Self>) {
+    pub(super) fn on_owner_exit(
+        &mut self,
+        id: InstanceId,
+        panicked: bool,
+        ctx: &mut Context<Self>,
+    ) {
         if let Some(child) = self.children.remove(&id) {
-            child.leash.release();
+            child.stop_guard.release();
         }
         self.pace.owner_gone(&id);
-        if self.standing.get(&id).is_some_and(|report| report.state == State::Deleted) {
+        if self.reports.get(&id).is_some_and(|report| report.state == State::Deleted) {
             self.forget(&id, ctx);
             return;
         }
@@ -121,19 +126,19 @@ impl PoolSupervisor {
         };
         let report = of_row(&row);
         let panicked = this.reviving.get(&id).copied().unwrap_or_default();
-        if this.employ(id.clone(), Birth::Revived(Box::new(row), panicked)).is_err() {
+        if this.start_owner(id.clone(), Origin::Revived(Box::new(row), panicked)).is_err() {
             this.revive_in(LETTING_GO, id, ctx);
             return;
         }
         this.reviving.remove(&id);
-        this.standing.expect(report);
+        this.reports.expect(report);
         this.plan_soon(ctx);
     }
 
     pub(super) fn forget(&mut self, id: &InstanceId, ctx: &mut Context<Self>) {
         // An owner that died between its last save and its exit leaves its entry behind.
         self.links.base.registry.dismiss(id);
-        self.standing.forget(id);
+        self.reports.forget(id);
         self.pace.forget(id, self.now());
         self.deaths.remove(id);
         self.plan_soon(ctx);

@@ -6,13 +6,13 @@ use actix::{AsyncContext, Context};
 
 use super::super::name::fresh_name;
 use super::super::plan::{Mood, Plan, plan};
-use super::super::standing::of_new;
+use super::super::reports::of_new;
 use super::PoolSupervisor;
 use crate::fleet::ToFleet;
-use crate::instance::{Birth, Permit, Retire, ToInstance};
+use crate::instance::{Origin, Permit, Retire, ToInstance};
 use crate::jobs::ToLedger;
 use crate::mail::Reply;
-use crate::model::{InstanceId, Reason, Timestamp, WishRank};
+use crate::model::{InstanceId, Reason, Timestamp, Urgency};
 
 impl PoolSupervisor {
     /// Plans a moment later, once for all letters until then. The moment grows with the pool,
@@ -20,7 +20,7 @@ impl PoolSupervisor {
     pub(super) fn plan_soon(&mut self, ctx: &mut Context<Self>) {
         if !self.due {
             self.due = true;
-            let moment = 1 + self.standing.reports().len() / 1000;
+            let moment = 1 + self.reports.reports().len() / 1000;
             let moment = Duration::from_millis(u64::try_from(moment).unwrap_or(1));
             ctx.run_later(moment, Self::plan_now);
         }
@@ -29,16 +29,16 @@ impl PoolSupervisor {
     pub(super) fn plan_now(&mut self, ctx: &mut Context<Self>) {
         self.due = false;
         let now = self.now();
-        self.standing.lapse(now);
+        self.reports.lapse(now);
         let mood = Mood {
             draining: self.draining(),
-            settled: self.standing.is_settled(),
+            settled: self.reports.is_settled(),
             healthy: self.pace.breaker.open_since().is_none(),
             admits: self.permit_the_waiting(now),
             budget: self.pace.budget(&self.links.spec.policy, now),
         };
         let Plan { want, create, mut retire, next_look } =
-            plan(&self.links.spec, self.standing.reports(), self.demand, mood, now);
+            plan(&self.links.spec, self.reports.reports(), self.demand, mood, now);
         if self.quiet {
             retire.clear();
         }
@@ -62,14 +62,14 @@ impl PoolSupervisor {
         if self.quiet {
             return 0; // a process that ends begins nothing
         }
-        let queue = self.pace.queue(&self.links.spec.policy, self.standing.reports());
+        let queue = self.pace.queue(&self.links.spec.policy, self.reports.reports());
         let mut deletes = queue.free_deletes;
         for id in queue.deletes {
             if deletes > 0 && self.permit(&id, Permit::Delete) {
                 deletes -= 1;
             }
         }
-        if self.draining() || !self.standing.is_settled() {
+        if self.draining() || !self.reports.is_settled() {
             return 0;
         }
         let mut starts = queue.free_starts.min(self.pace.breaker.admits(now));
@@ -86,9 +86,9 @@ impl PoolSupervisor {
         let shunned = self.pace.hosts.shunned(self.now());
         if permit == Permit::Start && !shunned.is_empty() {
             let hosts = shunned.into_iter().map(|(host, _)| host).collect();
-            let _ = child.inlet.tell(ToInstance::Avoid(hosts));
+            let _ = child.mailbox.tell(ToInstance::Avoid(hosts));
         }
-        let told = child.inlet.tell(ToInstance::Permit(permit)).is_ok();
+        let told = child.mailbox.tell(ToInstance::Permit(permit)).is_ok();
         if told {
             self.pace.grant(id, permit);
         }
@@ -99,11 +99,11 @@ impl PoolSupervisor {
         let id = fresh_name(&self.links.spec.prefix, self.links.base.chance.word());
         // A name that exists is left alone: the next plan finds another.
         if self.links.base.registry.holds(&id)
-            || self.employ(id.clone(), Birth::New(id.clone())).is_err()
+            || self.start_owner(id.clone(), Origin::New(id.clone())).is_err()
         {
             return;
         }
-        self.standing.expect(of_new(id.clone(), self.links.spec.revision.clone(), now));
+        self.reports.expect(of_new(id.clone(), self.links.spec.revision.clone(), now));
         self.permit(&id, Permit::Start);
     }
 
@@ -114,9 +114,9 @@ impl PoolSupervisor {
         }
         let evidence = format!("pool `{}` wants {want}", self.links.spec.id);
         let ask =
-            Retire { rank: WishRank::Retire, reason, evidence, by: None, reply: Reply::nobody() };
-        if child.inlet.tell(ToInstance::Retire(ask)).is_ok() {
-            self.standing.ask(id, now);
+            Retire { urgency: Urgency::Retire, reason, evidence, by: None, reply: Reply::nobody() };
+        if child.mailbox.tell(ToInstance::Retire(ask)).is_ok() {
+            self.reports.ask(id, now);
         }
     }
 
@@ -125,24 +125,24 @@ impl PoolSupervisor {
         let (spec, pool) = (&self.links.spec, &self.links.spec.id);
         let draining = self.draining();
         let breaker = self.pace.breaker.open_since();
-        let mut view = self.standing.view(spec, self.demand, want, draining, breaker);
+        let mut view = self.reports.view(spec, self.demand, want, draining, breaker);
         view.shunned = self.pace.hosts.shunned(now);
         if self.shown.view.as_ref() != Some(&view) {
             self.links.base.registry.show_pool(view.clone());
             self.shown.view = Some(view);
         }
         let held = self.pace.breaker.admits(now) == 0;
-        let accepts = self.standing.accepts(spec, draining, held);
+        let accepts = self.reports.accepts(spec, draining, held);
         if self.shown.accepts != Some(accepts) {
             self.shown.accepts = Some(accepts);
-            let _ = self.links.ledger.tell(ToLedger::Standing { pool: pool.clone(), accepts });
+            let _ = self.links.ledger.tell(ToLedger::PoolStatus { pool: pool.clone(), accepts });
         }
         if self.shown.breaker != breaker {
             self.shown.breaker = breaker;
             let why = self.pace.breaker.why();
             let _ = self.fleet.tell(ToFleet::Breaker { pool: pool.clone(), open: breaker, why });
         }
-        let empty = self.removed && self.standing.is_empty() && self.adopting.is_empty();
+        let empty = self.removed && self.reports.is_empty() && self.adopting.is_empty();
         if empty && !self.shown.empty {
             let _ = self.fleet.tell(ToFleet::PoolEmpty(pool.clone()));
         }
@@ -159,7 +159,7 @@ impl PoolSupervisor {
             ctx.cancel_future(alarm);
         }
         let paced = self.pace.next_look(&self.links.spec.policy, now);
-        let next = [planned, paced, self.standing.next_lapse()].into_iter().flatten().min();
+        let next = [planned, paced, self.reports.next_lapse()].into_iter().flatten().min();
         self.alarm = next.map(|at| {
             let wait = crate::model::elapsed(now, at).max(Duration::from_millis(1));
             ctx.run_later(wait, |this, ctx| {

@@ -5,48 +5,48 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::instance::Permit;
-use crate::mail::Inlet;
+use crate::mail::Mailbox;
 use crate::model::{Instance, Reason, State};
 use crate::mutants::{self, Mutant};
-use crate::pool::fixtures::{Ground, a_moment, controller, machine, perform, report, row, spec};
+use crate::pool::fixtures::{TestPorts, a_moment, controller, machine, perform, report, row, spec};
 use crate::pool::{Outcome, Report};
 use crate::registry::{Entry, Registry};
 
 /// Plays the instances, and hears what the pool says to others.
 #[derive(Default)]
 struct Stage {
-    ground: Arc<Ground>,
+    ports: Arc<TestPorts>,
     births: Mutex<Vec<(InstanceId, &'static str)>>,
     entries: Mutex<BTreeMap<InstanceId, Entry>>,
-    letters: Mutex<Vec<(InstanceId, ToInstance)>>,
+    messages: Mutex<Vec<(InstanceId, ToInstance)>>,
     to_fleet: Mutex<Vec<ToFleet>>,
     to_ledger: Mutex<Vec<Accepts>>,
 }
 
 impl Stage {
-    fn hire(self: &Arc<Self>, birth: Birth, links: &Links) -> Result<Child, Taken> {
+    fn spawn_owner(self: &Arc<Self>, birth: Origin, links: &Links) -> Result<Child, Taken> {
         let (id, how) = match birth {
-            Birth::New(id) => (id, "new"),
-            Birth::Row(row) | Birth::Revived(row, _) => (row.id, "row"),
-            Birth::Adopted(id, ..) => (id, "adopted"),
+            Origin::New(id) => (id, "new"),
+            Origin::Row(row) | Origin::Revived(row, _) => (row.id, "row"),
+            Origin::Adopted(id, ..) => (id, "adopted"),
         };
-        let inlet = {
+        let mailbox = {
             let (stage, id) = (Arc::clone(self), id.clone());
-            Inlet::new(move |letter| {
-                stage.letters.lock().unwrap().push((id.clone(), letter));
+            Mailbox::new(move |message| {
+                stage.messages.lock().unwrap().push((id.clone(), message));
                 Ok(())
             })
         };
-        let entry = links.base.registry.claim(id.clone(), inlet.clone())?;
+        let entry = links.base.registry.claim(id.clone(), mailbox.clone())?;
         self.entries.lock().unwrap().insert(id.clone(), entry);
         self.births.lock().unwrap().push((id.clone(), how));
-        let leash = {
-            let inlet = inlet.clone();
-            Leash::new(move || {
-                let _ = inlet.tell(ToInstance::Halt);
+        let stop_guard = {
+            let mailbox = mailbox.clone();
+            StopGuard::new(move || {
+                let _ = mailbox.tell(ToInstance::Halt);
             })
         };
-        Ok(Child { inlet, leash })
+        Ok(Child { mailbox, stop_guard })
     }
 
     fn births(&self) -> Vec<(String, &'static str)> {
@@ -59,23 +59,23 @@ impl Stage {
     }
 
     fn count(&self, of: impl Fn(&ToInstance) -> bool) -> usize {
-        self.letters.lock().unwrap().iter().filter(|(_, letter)| of(letter)).count()
+        self.messages.lock().unwrap().iter().filter(|(_, message)| of(message)).count()
     }
 
     fn retired(&self) -> usize {
-        self.count(|letter| matches!(letter, ToInstance::Retire(_)))
+        self.count(|message| matches!(message, ToInstance::Retire(_)))
     }
 
     fn permits(&self, permit: Permit) -> usize {
-        self.count(|letter| matches!(letter, ToInstance::Permit(given) if *given == permit))
+        self.count(|message| matches!(message, ToInstance::Permit(given) if *given == permit))
     }
 }
 
 struct Play {
     stage: Arc<Stage>,
     registry: Arc<Registry>,
-    pool: Office<ToPool>,
-    leash: Option<Leash>,
+    pool: ActorRef<ToPool>,
+    stop_guard: Option<StopGuard>,
 }
 
 impl Play {
@@ -83,8 +83,8 @@ impl Play {
         let mut play = Self {
             stage,
             registry: Arc::new(Registry::default()),
-            pool: Office::default(),
-            leash: None,
+            pool: ActorRef::default(),
+            stop_guard: None,
         };
         play.restart(spec, removed);
         play
@@ -92,43 +92,47 @@ impl Play {
 
     fn restart(&mut self, spec: PoolSpec, removed: bool) {
         let stage = &self.stage;
-        let (fleet, ledger) = (Office::default(), Office::default());
+        let (fleet, ledger) = (ActorRef::default(), ActorRef::default());
         let (to_fleet, to_ledger) = (Arc::clone(stage), Arc::clone(stage));
-        fleet.install(Inlet::new(move |letter| {
-            to_fleet.to_fleet.lock().unwrap().push(letter);
+        fleet.install(Mailbox::new(move |message| {
+            to_fleet.to_fleet.lock().unwrap().push(message);
             Ok(())
         }));
-        ledger.install(Inlet::new(move |letter| {
-            if let ToLedger::Standing { accepts, .. } = letter {
+        ledger.install(Mailbox::new(move |message| {
+            if let ToLedger::PoolStatus { accepts, .. } = message {
                 to_ledger.to_ledger.lock().unwrap().push(accepts);
             }
             Ok(())
         }));
-        let kit =
-            Kit::new(BTreeMap::new(), BTreeMap::new(), stage.ground.clone(), stage.ground.clone());
-        let hire = {
+        let capabilities = Capabilities::new(
+            BTreeMap::new(),
+            BTreeMap::new(),
+            stage.ports.clone(),
+            stage.ports.clone(),
+        );
+        let spawn_owner = {
             let stage = Arc::clone(stage);
-            move |birth, links| stage.hire(birth, &links)
+            move |birth, links| stage.spawn_owner(birth, &links)
         };
-        self.leash = Some(start_with(
+        self.stop_guard = Some(start_with(
             PoolStart {
-                tenure: 0,
+                incarnation: 0,
                 row: PoolRow { id: spec.id.clone(), drained: false, breaker: None, events: 0 },
                 spec: Arc::new(spec),
                 removed,
-                office: self.pool.clone(),
+                actor_ref: self.pool.clone(),
                 fleet,
                 ledger,
-                base: stage.ground.base(&self.registry),
-                kit,
+                base: stage.ports.base(&self.registry),
+                capabilities,
                 controller: Arc::new(controller()),
             },
-            hire,
+            spawn_owner,
         ));
     }
 
-    fn tell(&self, letter: ToPool) {
-        self.pool.tell(letter).unwrap();
+    fn tell(&self, message: ToPool) {
+        self.pool.tell(message).unwrap();
     }
 
     fn want(&self, queued: u32) {
@@ -152,7 +156,7 @@ impl Play {
 
 fn with_rows<const N: usize>(rows: [Instance; N]) -> Arc<Stage> {
     let stage = Stage::default();
-    stage.ground.rows.lock().unwrap().extend(rows.map(|row| (row.id.clone(), row)));
+    stage.ports.rows.lock().unwrap().extend(rows.map(|row| (row.id.clone(), row)));
     Arc::new(stage)
 }
 
@@ -160,7 +164,7 @@ fn with_rows<const N: usize>(rows: [Instance; N]) -> Arc<Stage> {
 fn every_row_gets_an_owner_and_nobody_is_made_before_each_was_looked_at() {
     perform(async {
         let stage = with_rows([row("a", State::Busy), row("b", State::Deleting)]);
-        stage.ground.broken_reads.store(3, Ordering::Relaxed);
+        stage.ports.broken_reads.store(3, Ordering::Relaxed);
         let play = Play::start(Arc::clone(&stage), spec(2, 9), false);
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(stage.births(), [("a".into(), "row"), ("b".into(), "row")]);
@@ -222,7 +226,7 @@ fn a_dead_owner_gets_a_successor_until_its_row_says_deleted() {
         a_moment().await;
         assert_eq!(stage.births(), [("a".into(), "row"), ("a".into(), "row")]);
 
-        stage.ground.rows.lock().unwrap().get_mut("a").unwrap().state = State::Deleted;
+        stage.ports.rows.lock().unwrap().get_mut("a").unwrap().state = State::Deleted;
         play.end("a", false);
         a_moment().await;
         assert_eq!(stage.births().len(), 2);
@@ -252,10 +256,10 @@ fn a_successor_waits_until_the_old_owners_have_let_go() {
         let stage = with_rows([row("a", State::Idle)]);
         let mut play = Play::start(Arc::clone(&stage), spec(0, 0), false);
         a_moment().await;
-        play.leash = None;
+        play.stop_guard = None;
         play.restart(spec(0, 0), false);
         a_moment().await;
-        assert_eq!(stage.count(|letter| matches!(letter, ToInstance::Halt)), 1);
+        assert_eq!(stage.count(|message| matches!(message, ToInstance::Halt)), 1);
         assert_eq!(stage.births().len(), 1, "the old owner still lives");
         play.end("a", false);
         a_moment().await;
@@ -274,7 +278,7 @@ fn an_instance_born_in_the_last_moments_of_an_earlier_pool_is_found_by_its_obitu
         let stage = with_rows([]);
         let play = Play::start(Arc::clone(&stage), spec(0, 1), false);
         a_moment().await;
-        stage.ground.rows.lock().unwrap().insert("late".into(), row("late", State::Creating));
+        stage.ports.rows.lock().unwrap().insert("late".into(), row("late", State::Creating));
         play.shows(&"late".into(), State::Creating);
         play.want(5);
         a_moment().await;
@@ -294,24 +298,24 @@ fn a_sweep_never_retires_more_than_the_budget() {
         let play = Play::start(Arc::clone(&stage), spec, false);
         play.shows(&"a".into(), State::Idle);
         a_moment().await;
-        let ask = |rank| {
+        let ask = |urgency| {
             let (reply, answer) = Reply::channel();
             let (reason, evidence) = (Reason::Unlisted, String::new());
-            let ask = Retire { rank, reason, evidence, by: None, reply };
+            let ask = Retire { urgency, reason, evidence, by: None, reply };
             play.tell(ToPool::Retire { id: "a".into(), ask });
             answer
         };
-        let mut answers: Vec<_> = (0..10).map(|_| ask(WishRank::Retire)).collect();
+        let mut answers: Vec<_> = (0..10).map(|_| ask(Urgency::Retire)).collect();
         a_moment().await;
         assert_eq!(stage.retired(), 3);
         assert_eq!(answers.remove(9).await, Ok(Err(Refusal::Budget)));
-        drop(ask(WishRank::Force));
+        drop(ask(Urgency::Force));
         a_moment().await;
         assert_eq!(stage.retired(), 4, "an operator is not held by the budget");
 
         let (reply, answer) = Reply::channel();
         let ask = Retire {
-            rank: WishRank::Force,
+            urgency: Urgency::Force,
             reason: Reason::Operator,
             evidence: String::new(),
             by: None,
@@ -416,9 +420,9 @@ fn a_pool_that_dies_halts_its_owners_and_tells_the_fleet() {
         let stage = with_rows([row("a", State::Busy)]);
         let mut play = Play::start(Arc::clone(&stage), spec(0, 9), false);
         a_moment().await;
-        play.leash = None;
+        play.stop_guard = None;
         a_moment().await;
-        assert_eq!(stage.count(|letter| matches!(letter, ToInstance::Halt)), 1);
+        assert_eq!(stage.count(|message| matches!(message, ToInstance::Halt)), 1);
         assert_eq!(stage.retired(), 0, "no machine is touched");
         assert!(matches!(
             stage.to_fleet.lock().unwrap().as_slice(),
@@ -438,7 +442,7 @@ fn an_edit_reaches_every_owner_and_closes_the_breaker() {
         edited.revision = "newer".into();
         play.tell(ToPool::Apply(Arc::new(edited)));
         a_moment().await;
-        assert_eq!(stage.count(|letter| matches!(letter, ToInstance::Spec(_))), 1);
+        assert_eq!(stage.count(|message| matches!(message, ToInstance::Spec(_))), 1);
         assert_eq!(stage.retired(), 1, "it is of another shape now");
     });
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::pool::fixtures::{any_standing, at, report, standing};
+use crate::pool::fixtures::{any_reports, at, report, reports};
 use proptest::prelude::*;
 
 fn names(ids: &[InstanceId]) -> Vec<&str> {
@@ -18,7 +18,7 @@ fn on(host: &str, id: &str) -> Report {
 fn an_instance_holds_its_start_permit_until_it_is_ready() {
     let policy = Policy { start_permits: 2, ..Policy::default() };
     let mut pace = Pace::default();
-    let mut all = standing([waiting("a", Permit::Start, 0)]);
+    let mut all = reports([waiting("a", Permit::Start, 0)]);
     assert_eq!(pace.queue(&policy, &all).free_starts, 2);
 
     pace.grant(&"a".into(), Permit::Start);
@@ -36,7 +36,7 @@ fn an_instance_holds_its_start_permit_until_it_is_ready() {
 #[test]
 fn a_new_owner_asks_again_for_the_permit_its_predecessor_took_to_the_grave() {
     let mut pace = Pace::default();
-    let all = standing([waiting("a", Permit::Start, 0)]);
+    let all = reports([waiting("a", Permit::Start, 0)]);
     pace.grant(&"a".into(), Permit::Start);
     assert!(pace.queue(&Policy::default(), &all).starts.is_empty());
     pace.owner_gone(&"a".into());
@@ -46,8 +46,8 @@ fn a_new_owner_asks_again_for_the_permit_its_predecessor_took_to_the_grave() {
 #[test]
 fn the_longest_waiting_comes_first_and_the_unwanted_not_at_all() {
     let mut unwanted = waiting("unwanted", Permit::Start, 0);
-    unwanted.wish = Some(crate::model::WishRank::Retire);
-    let all = standing([
+    unwanted.removal = Some(crate::model::Urgency::Retire);
+    let all = reports([
         waiting("a", Permit::Start, 9),
         waiting("b", Permit::Start, 3),
         waiting("c", Permit::Delete, 8),
@@ -63,8 +63,8 @@ fn the_longest_waiting_comes_first_and_the_unwanted_not_at_all() {
 fn a_sick_host_holds_only_its_own_share() {
     let policy = Policy { start_permits: 32, start_permits_per_host: 2, ..Policy::default() };
     let mut pace = Pace::default();
-    assert_eq!(pace.queue(&policy, &standing([])).free_starts, 32, "no host is known");
-    let all = standing([on("sick", "a"), on("sick", "b"), on("sick", "c"), on("fine", "d")]);
+    assert_eq!(pace.queue(&policy, &reports([])).free_starts, 32, "no host is known");
+    let all = reports([on("sick", "a"), on("sick", "b"), on("sick", "c"), on("fine", "d")]);
     for report in all.values() {
         pace.note(report);
     }
@@ -75,7 +75,7 @@ fn a_sick_host_holds_only_its_own_share() {
 fn a_stuck_deletion_gives_its_permit_back() {
     let stuck = Report { stuck: true, ..report("s", State::Deleting) };
     let gone = Report { occupies: false, ..report("g", State::Deleting) };
-    let all = standing([stuck, gone, report("d", State::Deleting)]);
+    let all = reports([stuck, gone, report("d", State::Deleting)]);
     assert_eq!(Pace::default().queue(&Policy::default(), &all).free_deletes, 31);
 }
 
@@ -93,7 +93,7 @@ fn a_spent_budget_comes_back_a_minute_later() {
 proptest! {
     #[test]
     fn permits_are_never_given_out_twice_nor_lost(
-        mut all in any_standing(),
+        mut all in any_reports(),
         start_permits in 0_u32..40,
         per_host in 1_u32..5,
     ) {

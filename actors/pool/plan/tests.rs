@@ -1,7 +1,7 @@
 use super::*;
-use crate::model::WishRank;
-use crate::pool::fixtures::{any_standing, at, report, spec, standing};
-use crate::pool::standing::of_new;
+use crate::model::Urgency;
+use crate::pool::fixtures::{any_reports, at, report, reports, spec};
+use crate::pool::reports::of_new;
 use proptest::prelude::*;
 
 const CALM: Mood =
@@ -20,7 +20,7 @@ fn leaving(plan: &Plan) -> Vec<(&str, Reason)> {
 #[test]
 fn a_pool_wants_what_works_what_waits_and_what_is_kept_idle() {
     let mixed = || {
-        standing([
+        reports([
             report("b", State::Busy),
             report("r", State::Reserved),
             report("i", State::Idle),
@@ -47,22 +47,22 @@ fn nobody_is_made_while_the_pool_drains_is_unsettled_or_has_no_permit() {
         Mood { settled: false, ..CALM },
         Mood { admits: 0, ..CALM },
     ] {
-        assert_eq!(plan(&spec(5, 10), &standing([]), queued(5), mood, at(1)).create, 0, "{mood:?}");
+        assert_eq!(plan(&spec(5, 10), &reports([]), queued(5), mood, at(1)).create, 0, "{mood:?}");
     }
     let probe = Mood { healthy: false, admits: 1, ..CALM };
-    assert_eq!(plan(&spec(5, 10), &standing([]), queued(5), probe, at(1)).create, 1);
+    assert_eq!(plan(&spec(5, 10), &reports([]), queued(5), probe, at(1)).create, 1);
 }
 
 #[test]
 fn whoever_is_to_go_is_no_capacity_but_whoever_works_is() {
     let mut idle = report("i", State::Idle);
-    idle.wish = Some(WishRank::Retire);
-    let wished = standing([idle]);
-    assert_eq!(plan(&spec(1, 9), &wished, queued(0), CALM, at(1)).create, 1);
+    idle.removal = Some(Urgency::Retire);
+    let requested_row = reports([idle]);
+    assert_eq!(plan(&spec(1, 9), &requested_row, queued(0), CALM, at(1)).create, 1);
 
     let mut busy = report("b", State::Busy);
-    busy.wish = Some(WishRank::Delete);
-    let plan = plan(&spec(0, 9), &standing([busy]), queued(0), CALM, at(1));
+    busy.removal = Some(Urgency::Delete);
+    let plan = plan(&spec(0, 9), &reports([busy]), queued(0), CALM, at(1));
     assert_eq!((plan.want, plan.create), (1, 0), "its job is served already");
 }
 
@@ -73,7 +73,7 @@ fn surplus_goes_longest_idle_first_and_only_after_its_time() {
     let mut older = report("older", State::Idle);
     older.since = at(LATER - 400);
     let oldest = report("oldest", State::Idle);
-    let all = standing([young, older, oldest]);
+    let all = reports([young, older, oldest]);
 
     let one_kept = plan(&spec(1, 9), &all, queued(0), CALM, at(LATER));
     assert_eq!(leaving(&one_kept), [("oldest", Reason::Surplus), ("older", Reason::Surplus)]);
@@ -86,13 +86,13 @@ fn surplus_goes_longest_idle_first_and_only_after_its_time() {
 
 #[test]
 fn what_is_wanted_again_is_not_asked_to_go() {
-    let all = standing([report("a", State::Idle), report("b", State::Idle)]);
+    let all = reports([report("a", State::Idle), report("b", State::Idle)]);
     assert_eq!(plan(&spec(0, 9), &all, queued(2), CALM, at(LATER)).retire, []);
 }
 
 #[test]
 fn a_draining_pool_lets_everyone_free_go_at_once_and_nobody_else() {
-    let all = standing([
+    let all = reports([
         report("idle", State::Idle),
         report("starting", State::Starting),
         report("pending", State::PendingCreate),
@@ -113,7 +113,7 @@ fn a_draining_pool_lets_everyone_free_go_at_once_and_nobody_else() {
 #[test]
 fn an_edited_pool_rolls_one_in_twenty_and_never_below() {
     let old = |id: &str| Report { revision: "old".into(), ..report(id, State::Idle) };
-    let mut all = standing([old("a"), old("b"), old("c")]);
+    let mut all = reports([old("a"), old("b"), old("c")]);
     let first = plan(&spec(3, 40), &all, queued(0), CALM, at(1));
     assert_eq!(leaving(&first), [("a", Reason::Revision), ("b", Reason::Revision)]);
     assert_eq!(first.create, 2, "their successors are made at once where there is room");
@@ -136,11 +136,11 @@ fn an_edited_pool_rolls_one_in_twenty_and_never_below() {
 fn a_successor_that_failed_holds_up_a_roll_until_another_is_ready() {
     let old = |id: &str| Report { revision: "old".into(), ..report(id, State::Idle) };
     let failed = || report("failed", State::Deleting);
-    let all = standing([old("a"), old("b"), failed()]);
+    let all = reports([old("a"), old("b"), failed()]);
     assert_eq!(plan(&spec(3, 10), &all, queued(0), CALM, at(1)).retire, [], "one is missing");
-    let all = standing([old("a"), old("b"), report("c", State::Idle), failed()]);
+    let all = reports([old("a"), old("b"), report("c", State::Idle), failed()]);
     assert_eq!(plan(&spec(3, 10), &all, queued(0), CALM, at(1)).retire.len(), 1);
-    let all = standing([old("a"), old("b"), Report { stuck: true, ..failed() }]);
+    let all = reports([old("a"), old("b"), Report { stuck: true, ..failed() }]);
     assert_eq!(plan(&spec(3, 3), &all, queued(0), CALM, at(1)).retire.len(), 1, "no place left");
 }
 
@@ -148,7 +148,7 @@ fn a_successor_that_failed_holds_up_a_roll_until_another_is_ready() {
 fn a_stuck_retirement_does_not_hold_up_a_roll() {
     let old = Report { revision: "old".into(), ..report("a", State::Idle) };
     let stuck = Report { stuck: true, ..report("s", State::Retiring) };
-    let all = standing([old, stuck]);
+    let all = reports([old, stuck]);
     assert_eq!(plan(&spec(1, 10), &all, queued(0), CALM, at(1)).retire.len(), 1);
 }
 
@@ -158,7 +158,7 @@ fn an_idle_runner_is_replaced_when_it_is_too_old() {
     spec.policy.max_lifetime = Some(Duration::from_secs(500));
     let mut young = report("young", State::Idle);
     young.born = at(300);
-    let all = standing([report("old", State::Idle), young]);
+    let all = reports([report("old", State::Idle), young]);
     assert_eq!(plan(&spec, &all, queued(0), CALM, at(499)).next_look, Some(at(500)));
     let plan = plan(&spec, &all, queued(0), CALM, at(500));
     assert_eq!(leaving(&plan), [("old", Reason::Lifetime)]);
@@ -170,7 +170,7 @@ fn a_registered_late_bound_instance_is_capacity_for_a_while_and_then_replaced() 
     let mut spec = spec(0, 10);
     spec.binding = Binding::Late;
     let spent = Report { registered: true, ..report("spent", State::Idle) };
-    let all = standing([spent]);
+    let all = reports([spent]);
     let early = plan(&spec, &all, queued(1), CALM, at(10));
     assert_eq!((early.create, early.retire.len()), (0, 0), "the forge may give it that job");
     assert_eq!(early.next_look, Some(at(300)));
@@ -182,7 +182,7 @@ fn a_registered_late_bound_instance_is_capacity_for_a_while_and_then_replaced() 
 #[test]
 fn a_job_that_a_machine_shows_before_its_notice_is_not_served_twice() {
     let shown = Report { unnamed: true, ..report("shown", State::Busy) };
-    let all = standing([shown]);
+    let all = reports([shown]);
     let early = plan(&spec(0, 10), &all, queued(2), CALM, at(59));
     assert_eq!((early.want, early.create), (2, 1), "one of the two runs there");
     assert_eq!(early.next_look, Some(at(60)));
@@ -192,7 +192,7 @@ fn a_job_that_a_machine_shows_before_its_notice_is_not_served_twice() {
 
 #[test]
 fn nobody_beyond_the_budget_is_asked_to_go() {
-    let all = standing([report("a", State::Idle), report("b", State::Idle)]);
+    let all = reports([report("a", State::Idle), report("b", State::Idle)]);
     let mood = Mood { budget: 1, ..CALM };
     assert_eq!(plan(&spec(0, 9), &all, queued(0), mood, at(LATER)).retire.len(), 1);
 }
@@ -240,7 +240,7 @@ fn carried_out(
     for (id, _) in &plan.retire {
         let asked = after.get_mut(id).unwrap();
         // An owner that moves on is no longer stuck.
-        (asked.wish, asked.stuck) = (Some(WishRank::Retire), false);
+        (asked.removal, asked.stuck) = (Some(Urgency::Retire), false);
     }
     for made in 0..plan.create {
         let id = InstanceId::new(format!("new{made}"));
@@ -253,14 +253,14 @@ proptest! {
     #[test]
     fn a_plan_keeps_within_its_bounds(
         spec in any_pool(),
-        standing in any_standing(),
+        reports in any_reports(),
         demand in any_demand(),
         mood in any_mood(),
         now in 0_u64..2000,
     ) {
         let now = at(now);
-        let plan = plan(&spec, &standing, demand, mood, now);
-        let tally = Tally::of(&standing);
+        let plan = plan(&spec, &reports, demand, mood, now);
+        let tally = Tally::of(&reports);
         prop_assert!(plan.want <= spec.max);
         prop_assert!(plan.create <= mood.admits);
         prop_assert!(plan.create == 0 || tally.occupying + plan.create <= spec.max);
@@ -269,8 +269,8 @@ proptest! {
         let mut asked = BTreeSet::new();
         for (id, _) in &plan.retire {
             prop_assert!(asked.insert(id), "{id} is asked twice");
-            let report = &standing[id];
-            prop_assert!(report.wish.is_none());
+            let report = &reports[id];
+            prop_assert!(report.removal.is_none());
             match report.state {
                 State::Idle => {}
                 State::PendingCreate | State::Starting => prop_assert!(mood.draining),
@@ -287,14 +287,14 @@ proptest! {
     #[test]
     fn a_plan_that_was_carried_out_has_nothing_to_add(
         spec in any_pool(),
-        standing in any_standing(),
+        reports in any_reports(),
         demand in any_demand(),
         mood in any_mood(),
         now in 0_u64..2000,
     ) {
         let now = at(now);
-        let first = plan(&spec, &standing, demand, mood, now);
-        let after = carried_out(&spec, &standing, &first, now);
+        let first = plan(&spec, &reports, demand, mood, now);
+        let after = carried_out(&spec, &reports, &first, now);
         let mood = Mood {
             admits: mood.admits - first.create,
             budget: mood.budget - count(&first.retire),

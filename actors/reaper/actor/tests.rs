@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 
 use super::*;
-use crate::model::{MachineView, Remains, Sighting};
-use crate::pool::fixtures::{Ground, a_moment, machine, perform, row};
+use crate::model::{ExitReport, MachineView, Sighting};
+use crate::pool::fixtures::{TestPorts, a_moment, machine, perform, row};
 use crate::ports::MachineRef;
 use crate::registry::Registry;
 
@@ -31,32 +31,32 @@ impl Inventory for Shelf {
         Sighting::Unknown("not in this play".into())
     }
 
-    async fn remains(&self, _: &MachineRef, _: bool) -> Remains {
-        Remains::unavailable("not in this play")
+    async fn exit_report(&self, _: &MachineRef, _: bool) -> ExitReport {
+        ExitReport::unavailable("not in this play")
     }
 }
 
 struct Play {
-    ground: Arc<Ground>,
+    ports: Arc<TestPorts>,
     registry: Arc<Registry>,
     heard: Arc<Mutex<Vec<ToFleet>>>,
-    leash: Option<Leash>,
+    stop_guard: Option<StopGuard>,
 }
 
 impl Play {
     fn start(mode: ReaperMode, shelves: &[(&str, &Arc<Shelf>)]) -> Self {
-        let (ground, registry) = (Arc::<Ground>::default(), Arc::<Registry>::default());
+        let (ports, registry) = (Arc::<TestPorts>::default(), Arc::<Registry>::default());
         let heard = Arc::<Mutex<Vec<ToFleet>>>::default();
-        let fleet = Office::default();
+        let fleet = ActorRef::default();
         let ear = Arc::clone(&heard);
-        fleet.install(Inlet::new(move |letter| {
-            ear.lock().unwrap().push(letter);
+        fleet.install(Mailbox::new(move |message| {
+            ear.lock().unwrap().push(message);
             Ok(())
         }));
         let tick = Duration::from_mins(1);
-        let leash = start(ReaperStart {
+        let stop_guard = start(ReaperStart {
             fleet,
-            base: ground.base(&registry),
+            base: ports.base(&registry),
             inventories: shelves
                 .iter()
                 .map(|(name, shelf)| (ProviderId::from(*name), Arc::clone(*shelf) as _))
@@ -64,24 +64,24 @@ impl Play {
             rosters: BTreeMap::new(),
             settings: ReaperSettings { mode, tick, confirm_after: tick },
         });
-        Self { ground, registry, heard, leash: Some(leash) }
+        Self { ports, registry, heard, stop_guard: Some(stop_guard) }
     }
 
     fn record(&self, row: Instance) {
-        self.ground.rows.lock().unwrap().insert(row.id.clone(), row);
+        self.ports.rows.lock().unwrap().insert(row.id.clone(), row);
     }
 
     fn orphans(&self) -> usize {
         let heard = self.heard.lock().unwrap();
-        heard.iter().filter(|letter| matches!(letter, ToFleet::Orphan(..))).count()
+        heard.iter().filter(|message| matches!(message, ToFleet::Orphan(..))).count()
     }
 
-    fn reaps(&self) -> Vec<WishRank> {
+    fn reaps(&self) -> Vec<Urgency> {
         let heard = self.heard.lock().unwrap();
         heard
             .iter()
-            .filter_map(|letter| match letter {
-                ToFleet::Reap { ask, .. } => Some(ask.rank),
+            .filter_map(|message| match message {
+                ToFleet::Reap { ask, .. } => Some(ask.urgency),
                 _ => None,
             })
             .collect()
@@ -114,7 +114,7 @@ fn an_unlisted_instance_is_only_asked_and_never_forced() {
         play.record(row("a", State::Busy));
         play.record(Instance { provider: "elsewhere".into(), ..row("b", State::Idle) });
         seconds(61).await;
-        assert_eq!(play.reaps(), [WishRank::Retire], "a; it was not seen before the first tick");
+        assert_eq!(play.reaps(), [Urgency::Retire], "a; it was not seen before the first tick");
     });
 }
 
@@ -127,7 +127,7 @@ fn the_deliberate_mistakes_are_made_when_chosen() {
             play.record(row("a", State::Busy));
             seconds(301).await;
             mutants::choose(None);
-            assert!(play.reaps().contains(&WishRank::Force), "{mutant:?}");
+            assert!(play.reaps().contains(&Urgency::Force), "{mutant:?}");
         });
     }
 }
@@ -188,16 +188,16 @@ fn the_owner_hears_of_its_machine() {
         };
         let play = Play::start(ReaperMode::Active, &[("sim", &shelf([over]))]);
         play.record(row("a", State::Idle));
-        let letters = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&letters);
-        let inlet = Inlet::new(move |letter| {
-            assert!(matches!(letter, ToInstance::Seen(_)));
+        let messages = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&messages);
+        let mailbox = Mailbox::new(move |message| {
+            assert!(matches!(message, ToInstance::Seen(_)));
             count.fetch_add(1, Ordering::Relaxed);
             Ok(())
         });
-        let entry = play.registry.claim("a".into(), inlet).unwrap();
+        let entry = play.registry.claim("a".into(), mailbox).unwrap();
         a_moment().await;
-        assert_eq!(letters.load(Ordering::Relaxed), 1);
+        assert_eq!(messages.load(Ordering::Relaxed), 1);
         drop(entry);
     });
 }
@@ -207,7 +207,7 @@ fn its_end_is_told_to_the_fleet() {
     perform(async {
         let mut play = Play::start(ReaperMode::Active, &[]);
         a_moment().await;
-        play.leash = None;
+        play.stop_guard = None;
         a_moment().await;
         assert!(matches!(
             play.heard.lock().unwrap().as_slice(),
@@ -220,7 +220,7 @@ fn its_end_is_told_to_the_fleet() {
 fn a_store_that_fails_costs_a_round_and_nothing_else() {
     perform(async {
         let play = Play::start(ReaperMode::Active, &[("sim", &shelf([machine("lost")]))]);
-        play.ground.broken_reads.store(1, Ordering::Relaxed);
+        play.ports.broken_reads.store(1, Ordering::Relaxed);
         seconds(61).await;
         assert_eq!(play.orphans(), 0, "that was the first listing that counts");
         seconds(60).await;

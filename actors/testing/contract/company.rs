@@ -16,8 +16,8 @@ const SAVERS: usize = 64;
 /// Many save at once; each is answered for his own save, and the mishap of one is his alone.
 pub async fn savers_at_once_are_answered_each_for_himself(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let old = bench.begin_tenure(&store).await;
-    let epoch = bench.begin_tenure(&store).await;
+    let old = bench.begin_lease(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let mut savers = JoinSet::new();
     for number in 0..SAVERS {
         let (save, expected) = mixed(number, epoch, old);
@@ -30,8 +30,8 @@ pub async fn savers_at_once_are_answered_each_for_himself(bench: &impl StoreBenc
             (expected, answer, found)
         });
     }
-    while let Some(told) = savers.join_next().await {
-        let (expected, answer, found) = told.expect("a saver");
+    while let Some(detail) = savers.join_next().await {
+        let (expected, answer, found) = detail.expect("a saver");
         let as_expected = match expected {
             Fate::Done => answer.is_ok() && found.is_some(),
             Fate::Conflict => matches!(answer, Err(SaveError::Conflict { .. })) && found.is_none(),
@@ -46,7 +46,7 @@ pub async fn savers_at_once_are_answered_each_for_himself(bench: &impl StoreBenc
 /// Of many who want one machine at once, one gets it.
 pub async fn one_of_many_gets_a_machine(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let mut savers = JoinSet::new();
     for number in 0..SAVERS {
         let store = Arc::clone(&store);
@@ -57,8 +57,8 @@ pub async fn one_of_many_gets_a_machine(bench: &impl StoreBench) {
         });
     }
     let mut owners = 0;
-    while let Some(told) = savers.join_next().await {
-        let answer = told.expect("a saver");
+    while let Some(detail) = savers.join_next().await {
+        let answer = detail.expect("a saver");
         assert!(matches!(answer, Ok(()) | Err(SaveError::Owned { .. })), "{answer:?}");
         owners += usize::from(answer.is_ok());
     }
@@ -75,8 +75,8 @@ pub async fn a_delivery_brought_by_many_is_new_once(bench: &impl StoreBench) {
         bringers.spawn(async move { store.accept(delivery("guid"), notice(1)).await });
     }
     let mut new = 0;
-    while let Some(told) = bringers.join_next().await {
-        let acceptance = told.expect("a bringer").expect("a delivery");
+    while let Some(detail) = bringers.join_next().await {
+        let acceptance = detail.expect("a bringer").expect("a delivery");
         new += usize::from(acceptance == Acceptance::New);
     }
     assert_eq!(new, 1);
@@ -86,13 +86,13 @@ pub async fn a_delivery_brought_by_many_is_new_once(bench: &impl StoreBench) {
 /// A row goes from hand to hand as fast as it can be saved; no version is lost on the way.
 pub async fn a_row_keeps_every_version_while_others_save(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let mut savers = JoinSet::new();
     for number in 0..8 {
         savers.spawn(walk(Arc::clone(&store), format!("linux-{number}"), epoch));
     }
-    while let Some(told) = savers.join_next().await {
-        let last = told.expect("a saver");
+    while let Some(detail) = savers.join_next().await {
+        let last = detail.expect("a saver");
         assert_eq!(store.instance(&last.id).await.expect("a read").as_ref(), Some(&last));
         let subject = Subject::Instance(last.id.clone());
         let places = store.timeline(&subject).await.expect("a read");
@@ -104,7 +104,7 @@ pub async fn a_row_keeps_every_version_while_others_save(bench: &impl StoreBench
 /// A save that is repeated after its answer was lost changes nothing, whatever came after it.
 pub async fn a_late_repetition_changes_nothing(bench: &impl StoreBench) {
     let store = bench.open().await;
-    let epoch = bench.begin_tenure(&store).await;
+    let epoch = bench.begin_lease(&store).await;
     let subject = Subject::Pool("linux".into());
     let first = JobSave { jobs: vec![job(1)], epoch, write: WriteId(1), ..JobSave::default() };
     JobRows::save(&*store, first.clone()).await.expect("a save");

@@ -7,15 +7,15 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::model::{
-    ControllerId, HolderId, MachineName, MachinePhase, MachineView, Observation, Remains, Sighting,
-    Stamp, Tail,
+    ControllerId, ExitReport, HolderId, MachineName, MachinePhase, MachineView, Observation,
+    Sighting, Stamp, Tail,
 };
 use crate::ports::{
     CreateError, CreateOrder, Deletion, Grace, Inventory as _, MachineRef, MachineSink, Provider,
 };
 
 /// How often something that takes time is looked for.
-const PATIENCE: usize = 600;
+const MAX_LOOKS: usize = 600;
 
 /// Makes providers to be put through the contract.
 pub trait ProviderBench {
@@ -96,10 +96,10 @@ async fn what_was_never_made_is_absent(bench: &mut impl ProviderBench) {
     let provider = bench.open().await;
     let nobody = by_name("nobody");
     assert_eq!(provider.read(&nobody).await, Sighting::Absent);
-    let remains = provider.remains(&nobody, true).await;
+    let exit_report = provider.exit_report(&nobody, true).await;
     assert!(
-        matches!(remains, Remains { exit: None, tail: Tail::Unavailable(_), .. }),
-        "{remains:?}"
+        matches!(exit_report, ExitReport { exit: None, tail: Tail::Unavailable(_), .. }),
+        "{exit_report:?}"
     );
     let answer = provider.delete(&nobody, Grace::Usual).await.expect("an answer");
     found_nothing(bench, answer);
@@ -176,13 +176,13 @@ async fn an_end_is_told_with_its_code_until_the_machine_is_deleted(bench: &mut i
         let Sighting::Seen(MachineView { phase: MachinePhase::Over(facts), .. }) = over else {
             panic!("not over")
         };
-        let remains = provider.remains(&exact(&made), true).await;
+        let exit_report = provider.exit_report(&exact(&made), true).await;
         if bench.tells() == Tells::Everything {
             assert_eq!(facts.code, Some(7), "{facts:?}");
-            assert!(matches!(remains.tail, Tail::Captured(_)), "{:?}", remains.tail);
+            assert!(matches!(exit_report.tail, Tail::Captured(_)), "{:?}", exit_report.tail);
         }
-        assert_eq!(remains.exit, Some(facts));
-        assert_eq!(provider.remains(&exact(&made), false).await.tail, Tail::NotNeeded);
+        assert_eq!(exit_report.exit, Some(facts));
+        assert_eq!(provider.exit_report(&exact(&made), false).await.tail, Tail::NotNeeded);
         bench.pass().await;
     }
     clear(bench, &*provider).await;
@@ -232,7 +232,7 @@ impl Ear {
 }
 
 async fn heard(bench: &mut impl ProviderBench, ear: &Ear, word: &str) {
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_LOOKS {
         if ear.has(word) {
             return;
         }
@@ -256,7 +256,7 @@ async fn until(
     wanted: impl Fn(&Sighting<MachineView>) -> bool,
 ) -> Sighting<MachineView> {
     let mut last = None;
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_LOOKS {
         let seen = provider.read(machine).await;
         if wanted(&seen) {
             return seen;
@@ -311,13 +311,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::mail::Inlet;
+    use crate::mail::Mailbox;
     use crate::testing::{Death, Plan, SimProvider, World, in_virtual_time, pool};
 
     struct Bench(World);
 
     fn idle_world() -> World {
-        World::new(Plan::quiet(vec![pool("linux", "split", 4)]), |_| Inlet::new(|_| Ok(())))
+        World::new(Plan::quiet(vec![pool("linux", "split", 4)]), |_| Mailbox::new(|_| Ok(())))
     }
 
     impl ProviderBench for Bench {

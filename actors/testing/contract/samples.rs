@@ -1,6 +1,6 @@
 //! Rows to try a store with.
 
-use crate::instance::wished;
+use crate::instance::requested_row;
 use crate::model::{
     Asked, Conclusion, Confidence, DeliveryId, Epoch, Event, ExitRecord, Fault, ForgeId,
     Generation, Instance, InstanceId, Job, JobFact, JobId, JobNotice, Labels, Offer, Place,
@@ -16,7 +16,7 @@ pub fn stamp(seconds: i64) -> Timestamp {
 
 /// Returns a fresh row.
 pub fn instance(id: &str) -> Instance {
-    let born = wished(InstanceId::new(id), &pool("linux", "k8s", 10), stamp(1));
+    let born = requested_row(InstanceId::new(id), &pool("linux", "k8s", 10), stamp(1));
     Instance { version: Version(1), write: WriteId(17), ..born }
 }
 

@@ -6,26 +6,26 @@ use crate::testing::happening::Happening;
 use crate::testing::outside::Outside;
 
 /// How long the forge waits for an assignment to be picked up.
-const PATIENCE: u64 = 60_000;
+const ASSIGNMENT_TIMEOUT_MS: u64 = 60_000;
 /// The longest an agent takes from assignment to worker; must stay below `idle_confirm`.
 const SLOWEST_PICKUP: u64 = 55_000;
 
 impl Outside {
     /// Lets the forge look for pairs soon, if there may be any.
-    pub(in crate::testing) fn wish_match(&mut self) {
-        if self.hub.matching || self.hub.queued.is_empty() || self.hub.idle.is_empty() {
+    pub(in crate::testing) fn schedule_match(&mut self) {
+        if self.forge.matching || self.forge.queued.is_empty() || self.forge.idle.is_empty() {
             return;
         }
-        self.hub.matching = true;
+        self.forge.matching = true;
         let wait = self.dice.skewed(20, 3_000);
         self.later(wait, Happening::Match);
     }
 
     /// Pairs queued jobs with idle runners at random.
     pub(in crate::testing) fn match_jobs(&mut self) {
-        self.hub.matching = false;
-        let mut jobs: Vec<u64> = self.hub.queued.iter().copied().collect();
-        while !jobs.is_empty() && !self.hub.idle.is_empty() {
+        self.forge.matching = false;
+        let mut jobs: Vec<u64> = self.forge.queued.iter().copied().collect();
+        while !jobs.is_empty() && !self.forge.idle.is_empty() {
             let at = self.dice.index(jobs.len());
             let job = jobs.swap_remove(at);
             if let Some(runner) = self.find_runner(job) {
@@ -40,13 +40,13 @@ impl Outside {
         if wanted.is_none() && self.script.hands_off {
             return None;
         }
-        let start = RunnerId(self.dice.below(self.hub.last_runner + 1));
-        let (hub, yard) = (&self.hub, &self.yard);
-        let job = hub.jobs.get(&job)?;
-        let around = hub.idle.range(start..).chain(hub.idle.range(..start));
+        let start = RunnerId(self.dice.below(self.forge.last_runner + 1));
+        let (forge, machines) = (&self.forge, &self.machines);
+        let job = forge.jobs.get(&job)?;
+        let around = forge.idle.range(start..).chain(forge.idle.range(..start));
         around.copied().find(|id| {
-            let Some(runner) = hub.runners.get(id) else { return false };
-            let machine = runner.machine.and_then(|number| yard.machines.get(&number));
+            let Some(runner) = forge.runners.get(id) else { return false };
+            let machine = runner.machine.and_then(|number| machines.machines.get(&number));
             runner.labels.serve(&job.labels)
                 && runner.scope.covers(&job.place)
                 && wanted.is_none_or(|name| machine.is_some_and(|it| it.name == *name))
@@ -57,19 +57,19 @@ impl Outside {
     fn assign(&mut self, number: u64, runner: RunnerId) {
         let now = self.now();
         self.script.pairs.retain(|(paired, _)| *paired != number);
-        self.hub.queued.remove(&number);
-        self.hub.idle.remove(&runner);
-        let machine = self.hub.runners.get_mut(&runner).and_then(|it| {
+        self.forge.queued.remove(&number);
+        self.forge.idle.remove(&runner);
+        let machine = self.forge.runners.get_mut(&runner).and_then(|it| {
             it.job = Some(number);
             it.machine
         });
-        let Some(job) = self.hub.jobs.get_mut(&number) else { return };
+        let Some(job) = self.forge.jobs.get_mut(&number) else { return };
         job.stage = JobStage::Assigned { runner, at: now };
         job.attempt += 1;
         let attempt = job.attempt;
         self.note("assigned", self.runner_name(runner).as_str(), number);
         let scripted = machine
-            .and_then(|machine| self.yard.machines.get(&machine))
+            .and_then(|machine| self.machines.machines.get(&machine))
             .and_then(|machine| self.script.pickups.get(&machine.name))
             .copied();
         let wait = match scripted {
@@ -82,7 +82,7 @@ impl Outside {
             self.later(sooner, Happening::CancelAssigned { job: number, attempt });
         }
         if self.strikes(self.faults.forge.missed_assignment, "assignment missed") {
-            self.later(PATIENCE, Happening::Unassign { job: number, attempt });
+            self.later(ASSIGNMENT_TIMEOUT_MS, Happening::Unassign { job: number, attempt });
         } else {
             self.later(wait, Happening::PickUp { job: number, attempt });
         }
@@ -91,30 +91,30 @@ impl Outside {
     /// Takes an assignment back that nobody picked up.
     pub(in crate::testing) fn unassign(&mut self, number: u64, attempt: u32) {
         let Some(runner) = self.assigned_runner(number, attempt) else { return };
-        if let Some(job) = self.hub.jobs.get_mut(&number) {
+        if let Some(job) = self.forge.jobs.get_mut(&number) {
             job.stage = JobStage::Queued;
         }
-        self.hub.queued.insert(number);
+        self.forge.queued.insert(number);
         self.note("reassigned", "job", number);
         self.free_runner(runner);
-        self.wish_match();
+        self.schedule_match();
     }
 
     /// Cancels a job between its assignment and its pick-up; the runner keeps listening.
     pub(in crate::testing) fn cancel_assigned(&mut self, number: u64, attempt: u32) {
         let Some(runner) = self.assigned_runner(number, attempt) else { return };
         let name = self.runner_name(runner);
-        if let Some(job) = self.hub.jobs.get_mut(&number) {
+        if let Some(job) = self.forge.jobs.get_mut(&number) {
             job.runner = Some(name);
         }
         self.free_runner(runner);
         self.finish_job(number, Conclusion::Cancelled);
-        self.wish_match();
+        self.schedule_match();
     }
 
     /// Returns the runner of an assignment that still stands.
     pub(super) fn assigned_runner(&self, number: u64, attempt: u32) -> Option<RunnerId> {
-        let job = self.hub.jobs.get(&number)?;
+        let job = self.forge.jobs.get(&number)?;
         match job.stage {
             JobStage::Assigned { runner, .. } if job.attempt == attempt => Some(runner),
             JobStage::Assigned { .. }
@@ -126,32 +126,32 @@ impl Outside {
     }
 
     /// Returns when an assignment that nobody picked up lapses, from now.
-    pub(super) fn patience_left(&self, number: u64) -> u64 {
-        let since = match self.hub.jobs.get(&number).map(|job| &job.stage) {
+    pub(super) fn pickup_time_left(&self, number: u64) -> u64 {
+        let since = match self.forge.jobs.get(&number).map(|job| &job.stage) {
             Some(JobStage::Assigned { at, .. }) => *at,
             Some(_) | None => 0,
         };
-        (since + PATIENCE).saturating_sub(self.now())
+        (since + ASSIGNMENT_TIMEOUT_MS).saturating_sub(self.now())
     }
 
     /// Lets a runner take work.
     pub(in crate::testing) fn runner_free(&mut self, runner: RunnerId) {
-        self.hub.offer_idle(runner);
-        self.wish_match();
+        self.forge.offer_idle(runner);
+        self.schedule_match();
     }
 
     /// Takes the job off a runner: it listens on, unless its registration is gone.
     fn free_runner(&mut self, runner: RunnerId) {
-        let Some(it) = self.hub.runners.get_mut(&runner) else { return };
+        let Some(it) = self.forge.runners.get_mut(&runner) else { return };
         it.job = None;
         let (registered, machine) = (it.registered, it.machine);
-        self.hub.offer_idle(runner);
+        self.forge.offer_idle(runner);
         if !registered {
             if let Some(machine) = machine {
                 let wait = self.dice.between(500, 20_000);
                 self.later(wait, Happening::Dismissed(machine));
             }
-            self.hub.forget_if_done(runner);
+            self.forge.forget_if_done(runner);
         }
     }
 }

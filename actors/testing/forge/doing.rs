@@ -58,14 +58,14 @@ impl Outside {
             }
             MintPlan::Good | MintPlan::Lost | MintPlan::Slow(_) | MintPlan::Taken => {}
         }
-        let taken = self.hub.runner_named(&order.name).is_some_and(|runner| runner.registered);
+        let taken = self.forge.runner_named(&order.name).is_some_and(|runner| runner.registered);
         if taken {
             self.note("name taken", order.name.as_str(), 0);
             self.observe(Seen::NameTaken(order.name.clone()));
             return (wait, Err(MintError::Taken(order.name)));
         }
         let now = self.now();
-        let id = self.hub.register(order.name.clone(), order.scope, order.labels, now);
+        let id = self.forge.register(order.name.clone(), order.scope, order.labels, now);
         self.later(DAY, Happening::Fade(id));
         self.note("minted", order.name.as_str(), id.0);
         self.observe(Seen::Minted { name: order.name.clone(), id });
@@ -114,7 +114,7 @@ impl Outside {
             return (wait, Err(ForgeError::Later { after: None, why: "502".into() }));
         }
         let (working, assigned) = self.work_at(id);
-        let name = self.hub.runners.get(&id).map(|runner| runner.name.clone());
+        let name = self.forge.runners.get(&id).map(|runner| runner.name.clone());
         let answer = self.remove_registration(id, working.or(assigned).is_some());
         self.note("deregister", name.as_ref().map_or("?", |name| name.as_str()), id.0);
         self.observe(Seen::Deregister { name, working, assigned, answer: Some(answer) });
@@ -128,7 +128,7 @@ impl Outside {
 
     fn remove_registration(&mut self, id: RunnerId, has_job: bool) -> Deregistered {
         let now = self.now();
-        let Some(runner) = self.hub.runners.get(&id).filter(|runner| runner.registered) else {
+        let Some(runner) = self.forge.runners.get(&id).filter(|runner| runner.registered) else {
             return Deregistered::NotFound;
         };
         let (name, lied, lied_422) = (runner.name.clone(), runner.lied, runner.lied_422);
@@ -143,7 +143,7 @@ impl Outside {
         if has_job {
             let scripted = self.script.nasty.remove(&name);
             if scripted || self.strikes(self.faults.forge.nasty, "nasty removal") {
-                self.hub.unregister(id, now);
+                self.forge.unregister(id, now);
                 return Deregistered::Removed;
             }
             self.count("busy, so 422");
@@ -151,12 +151,12 @@ impl Outside {
         }
         let rate = self.faults.forge.lie422;
         if self.script.lies_422(&name) || (lied_422 < 2 && self.strikes(rate, "lying 422")) {
-            if let Some(runner) = self.hub.runners.get_mut(&id) {
+            if let Some(runner) = self.forge.runners.get_mut(&id) {
                 runner.lied_422 += 1;
             }
             return Deregistered::Working;
         }
-        self.hub.unregister(id, now);
+        self.forge.unregister(id, now);
         if let Some(machine) = machine {
             let wait = self.dice.between(500, 40_000);
             self.later(wait, Happening::Dismissed(machine));
@@ -167,13 +167,13 @@ impl Outside {
     /// Removes the registration of some free runner, as an administrator does; its agent leaves or
     /// does not notice.
     pub(in crate::testing) fn unregister_by_hand(&mut self) {
-        let free: Vec<RunnerId> = self.hub.idle.iter().copied().collect();
+        let free: Vec<RunnerId> = self.forge.idle.iter().copied().collect();
         let Some(id) = self.dice.pick(&free).copied() else { return };
         let (now, notices) = (self.now(), self.dice.hits(5_000));
-        let runner = self.hub.runners.get(&id).map(|it| (it.name.clone(), it.machine));
+        let runner = self.forge.runners.get(&id).map(|it| (it.name.clone(), it.machine));
         let Some((name, machine)) = runner else { return };
         self.note("removed by hand", name.as_str(), id.0);
-        self.hub.unregister(id, now);
+        self.forge.unregister(id, now);
         if let Some(machine) = machine.filter(|_| notices) {
             let wait = self.dice.between(500, 40_000);
             self.later(wait, Happening::Dismissed(machine));
@@ -183,23 +183,23 @@ impl Outside {
     /// Removes a registration; its agent does not notice.
     pub(in crate::testing) fn unregister_unnoticed(&mut self, name: &RunnerName) {
         let now = self.now();
-        if let Some(id) = self.hub.runner_named(name).map(|runner| runner.id) {
+        if let Some(id) = self.forge.runner_named(name).map(|runner| runner.id) {
             self.note("removed by hand", name.as_str(), id.0);
-            self.hub.unregister(id, now);
+            self.forge.unregister(id, now);
         }
     }
 
     /// Returns the job that runs at a runner, and the one that is only assigned to it.
     pub(in crate::testing) fn work_at(&self, id: RunnerId) -> (Option<u64>, Option<u64>) {
-        let job = self.hub.runners.get(&id).and_then(|runner| runner.job);
+        let job = self.forge.runners.get(&id).and_then(|runner| runner.job);
         match job {
-            Some(number) if self.hub.running.contains(&number) => (Some(number), None),
+            Some(number) if self.forge.running.contains(&number) => (Some(number), None),
             assigned => (None, assigned),
         }
     }
 
     pub(super) fn set_lied(&mut self, id: RunnerId, lied: bool) {
-        if let Some(runner) = self.hub.runners.get_mut(&id) {
+        if let Some(runner) = self.forge.runners.get_mut(&id) {
             runner.lied = lied;
         }
     }
@@ -207,12 +207,12 @@ impl Outside {
     /// Forgets a registration that was not connected for a day.
     pub(in crate::testing) fn fade(&mut self, id: RunnerId) {
         let now = self.now();
-        let Some(runner) = self.hub.runners.get(&id) else { return };
+        let Some(runner) = self.forge.runners.get(&id) else { return };
         if runner.online || runner.job.is_some() {
             self.later(DAY, Happening::Fade(id));
         } else {
             self.note("faded", runner.name.clone().as_str(), id.0);
-            self.hub.unregister(id, now);
+            self.forge.unregister(id, now);
         }
     }
 
@@ -232,11 +232,11 @@ impl Outside {
         }
         let now = self.now();
         let minute = now / 60_000;
-        if self.hub.spent.0 != minute {
-            self.hub.spent = (minute, 0);
+        if self.forge.spent.0 != minute {
+            self.forge.spent = (minute, 0);
         }
-        self.hub.spent.1 += cost;
-        if self.hub.spent.1 <= points {
+        self.forge.spent.1 += cost;
+        if self.forge.spent.1 <= points {
             return None;
         }
         self.count("out of points");

@@ -52,8 +52,8 @@ impl Outside {
     }
 
     fn post(&mut self, notice: JobNotice, wait: u64) {
-        self.hub.last_delivery += 1;
-        let id = DeliveryId::new(format!("d{}", self.hub.last_delivery));
+        self.forge.last_delivery += 1;
+        let id = DeliveryId::new(format!("d{}", self.forge.last_delivery));
         // A doubled delivery sometimes comes under its own old id.
         if self.strikes(self.faults.forge.hook_doubled / 2, "hook doubled under one id") {
             let twin = Delivery { id: id.clone(), notice: notice.clone() };
@@ -65,20 +65,20 @@ impl Outside {
 
     /// Tells a fact of a job at once, under a delivery of its own, whatever is true by now.
     pub(in crate::testing) fn tell_fact(&mut self, number: u64, fact: JobFact) {
-        let Some(job) = self.hub.jobs.get(&number) else { return };
+        let Some(job) = self.forge.jobs.get(&number) else { return };
         let notice = self.notice_with(job, fact);
         self.post(notice, 1);
     }
 
     /// Returns the news of a job as it is.
     pub(super) fn notice(&self, number: u64) -> Option<JobNotice> {
-        let job = self.hub.jobs.get(&number)?;
+        let job = self.forge.jobs.get(&number)?;
         Some(self.notice_with(job, job.fact()))
     }
 
     pub(super) fn notice_with(&self, job: &SimJob, fact: JobFact) -> JobNotice {
         JobNotice {
-            id: self.hub.job_id(job.number),
+            id: self.forge.job_id(job.number),
             place: job.place.clone(),
             run: job.number,
             name: String::new(),

@@ -6,13 +6,13 @@
 
 mod assign;
 mod doing;
+mod forge_state;
 mod hooks;
-mod hub;
 mod seeing;
 mod work;
 
+pub use forge_state::{ForgeState, JobStage, SimJob, SimRunner};
 pub(super) use hooks::Delivery;
-pub use hub::{Hub, JobStage, SimJob, SimRunner};
 
 use std::sync::Arc;
 

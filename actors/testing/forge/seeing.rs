@@ -74,7 +74,7 @@ impl Outside {
         let now = self.now();
         let lags = self.strikes(self.faults.forge.list_lags, "runner listing lags");
         let (mut views, mut stale_ones) = (Vec::new(), 0);
-        for runner in self.hub.runners.values() {
+        for runner in self.forge.runners.values() {
             let young = lags && runner.made_at + LAG > now;
             if runner.registered && runner.scope == *scope && !young {
                 let stale = self.dice.hits(self.faults.forge.runner_stale);
@@ -87,7 +87,8 @@ impl Outside {
             self.count("stale runner listed");
         }
         if lags {
-            let gone = self.hub.removed.iter().filter(|(at, of, _)| at + LAG > now && of == scope);
+            let gone =
+                self.forge.removed.iter().filter(|(at, of, _)| at + LAG > now && of == scope);
             views.extend(gone.map(|(_, _, view)| view.clone()));
         }
         Observation::Complete(views)
@@ -99,8 +100,8 @@ impl Outside {
             return Sighting::Unknown(why);
         }
         let found = match who.id {
-            Some(id) => self.hub.runners.get(&id),
-            None => self.hub.runner_named(&who.name),
+            Some(id) => self.forge.runners.get(&id),
+            None => self.forge.runner_named(&who.name),
         };
         let Some(id) = found.filter(|runner| runner.registered).map(|runner| runner.id) else {
             return Sighting::Absent;
@@ -115,7 +116,7 @@ impl Outside {
         }
         let is_it =
             |runner: &&SimRunner| runner.scope == *scope && runner.name.is_of(machine.as_str());
-        let found = self.hub.registered().find(is_it).map(|runner| runner.id);
+        let found = self.forge.registered().find(is_it).map(|runner| runner.id);
         match found {
             Some(id) => self.show_runner(id),
             None => Sighting::Absent,
@@ -124,7 +125,7 @@ impl Outside {
 
     /// Shows a registration that exists, or lies about it.
     fn show_runner(&mut self, id: RunnerId) -> Sighting<RunnerView> {
-        let Some(runner) = self.hub.runners.get(&id) else { return Sighting::Absent };
+        let Some(runner) = self.forge.runners.get(&id) else { return Sighting::Absent };
         let (lied, view) = (runner.lied, runner.view());
         let hidden = self.script.hidden_runners.remove(&view.name);
         if hidden || (!lied && self.strikes(self.faults.forge.runner_false_404, "false 404")) {
@@ -143,7 +144,7 @@ impl Outside {
         if let Some(why) = self.no_read() {
             return Sighting::Unknown(why);
         }
-        let Some(job) = self.hub.jobs.get(&number) else { return Sighting::Absent };
+        let Some(job) = self.forge.jobs.get(&number) else { return Sighting::Absent };
         let nameless = job.is_over() && self.script.nameless.contains(&number);
         let reading = JobReading {
             fact: job.fact(),
@@ -154,7 +155,7 @@ impl Outside {
         let hidden = self.script.hidden_jobs.remove(&number);
         let untrue =
             hidden || (!lied && self.strikes(self.faults.forge.job_false_404, "job false 404"));
-        if let Some(job) = self.hub.jobs.get_mut(&number) {
+        if let Some(job) = self.forge.jobs.get_mut(&number) {
             job.lied = untrue;
         }
         if untrue { Sighting::Absent } else { Sighting::Seen(reading) }
@@ -166,11 +167,11 @@ impl Outside {
             return Sighting::Unknown(why);
         }
         let works = |number: &&u64| {
-            let job = self.hub.jobs.get(number).and_then(|job| job.runner.as_ref());
+            let job = self.forge.jobs.get(number).and_then(|job| job.runner.as_ref());
             job.is_some_and(|name| name.is_of(who.name.as_str()))
         };
-        match self.hub.running.iter().find(works) {
-            Some(number) => Sighting::Seen(self.hub.job_id(*number)),
+        match self.forge.running.iter().find(works) {
+            Some(number) => Sighting::Seen(self.forge.job_id(*number)),
             None => Sighting::Absent,
         }
     }
@@ -183,7 +184,7 @@ impl Outside {
         let now = self.now();
         let lags = self.strikes(self.faults.forge.list_lags, "job listing lags");
         let mut notices = Vec::new();
-        for job in self.hub.open_jobs().filter(|job| scope.covers(&job.place)) {
+        for job in self.forge.open_jobs().filter(|job| scope.covers(&job.place)) {
             if lags && job.queued_at + LAG > now {
                 continue;
             }

@@ -14,16 +14,16 @@ impl Outside {
     /// Queues a job at the forge and returns its number.
     pub fn queue_job(&mut self, place: Place, labels: Labels, duration: u64) -> u64 {
         let number = self.new_job(place, labels, duration, JobStage::Queued);
-        self.hub.queued.insert(number);
+        self.forge.queued.insert(number);
         self.announce(number);
-        self.wish_match();
+        self.schedule_match();
         number
     }
 
     /// Makes a job whose run has failed at start-up: it stays queued for ever.
     pub fn queue_dead_job(&mut self, place: Place, labels: Labels) -> u64 {
         let number = self.new_job(place, labels, 0, JobStage::Queued);
-        if let Some(job) = self.hub.jobs.get_mut(&number) {
+        if let Some(job) = self.forge.jobs.get_mut(&number) {
             job.dead_run = true;
         }
         self.announce(number);
@@ -40,8 +40,8 @@ impl Outside {
 
     fn new_job(&mut self, place: Place, labels: Labels, duration: u64, stage: JobStage) -> u64 {
         let now = self.now();
-        self.hub.last_job += 1;
-        let number = self.hub.last_job;
+        self.forge.last_job += 1;
+        let number = self.forge.last_job;
         let job = SimJob {
             number,
             place,
@@ -57,8 +57,8 @@ impl Outside {
             lost: false,
             lied: false,
         };
-        self.hub.jobs.insert(number, job);
-        self.hub.open.insert(number);
+        self.forge.jobs.insert(number, job);
+        self.forge.open.insert(number);
         self.note("job", "queued", number);
         number
     }
@@ -66,39 +66,39 @@ impl Outside {
     /// Lets a held job go.
     pub(in crate::testing) fn release_job(&mut self, number: u64) {
         let now = self.now();
-        let Some(job) = self.hub.jobs.get_mut(&number) else { return };
+        let Some(job) = self.forge.jobs.get_mut(&number) else { return };
         if job.stage == JobStage::Waiting {
             job.stage = JobStage::Queued;
             job.queued_at = now;
-            self.hub.queued.insert(number);
+            self.forge.queued.insert(number);
             self.announce(number);
-            self.wish_match();
+            self.schedule_match();
         }
     }
 
     /// Lets an agent pick its assignment up, if it lives.
     pub(in crate::testing) fn pick_up(&mut self, number: u64, attempt: u32) {
         let Some(runner) = self.assigned_runner(number, attempt) else { return };
-        let machine = self.hub.runners.get(&runner).and_then(|it| it.machine);
+        let machine = self.forge.runners.get(&runner).and_then(|it| it.machine);
         let Some(machine) = machine.filter(|machine| self.agent_listens(*machine)) else {
-            let left = self.patience_left(number);
+            let left = self.pickup_time_left(number);
             self.later(left, Happening::Unassign { job: number, attempt });
             return;
         };
         let name = self.runner_name(runner);
-        let Some(job) = self.hub.jobs.get_mut(&number) else { return };
+        let Some(job) = self.forge.jobs.get_mut(&number) else { return };
         job.stage = JobStage::Running { runner };
         job.runner = Some(name.clone());
         job.starts += 1;
         let duration = job.duration;
-        self.hub.running.insert(number);
+        self.forge.running.insert(number);
         self.announce(number);
         self.start_worker(machine, number, duration, name);
     }
 
     /// Ends a job that a worker has finished; its ephemeral registration goes with it.
     pub(in crate::testing) fn work_ends(&mut self, machine: u64, number: u64) {
-        let working = self.yard.machines.get(&machine).and_then(|it| it.worker) == Some(number);
+        let working = self.machines.machines.get(&machine).and_then(|it| it.worker) == Some(number);
         if !working {
             return;
         }
@@ -111,7 +111,7 @@ impl Outside {
 
     /// Cancels a job wherever it is, except between assignment and pick-up.
     pub(in crate::testing) fn cancel_job(&mut self, number: u64) {
-        let Some(job) = self.hub.jobs.get(&number) else { return };
+        let Some(job) = self.forge.jobs.get(&number) else { return };
         match job.stage {
             JobStage::Over(_) => {}
             JobStage::Assigned { .. } => self.later(61_000, Happening::CancelJob(number)),
@@ -119,9 +119,9 @@ impl Outside {
                 self.finish_job(number, Conclusion::Cancelled);
             }
             JobStage::Running { runner } => {
-                let machine = self.hub.runners.get(&runner).and_then(|it| it.machine);
+                let machine = self.forge.runners.get(&runner).and_then(|it| it.machine);
                 let alive = machine.filter(|it| {
-                    self.yard.machines.get(it).and_then(|it| it.worker) == Some(number)
+                    self.machines.machines.get(it).and_then(|it| it.worker) == Some(number)
                 });
                 if let Some(machine) = alive {
                     self.stop_worker(machine);
@@ -134,7 +134,7 @@ impl Outside {
 
     /// Ends a queued job as one that a runner of somebody else in the organization has run.
     pub(in crate::testing) fn run_by_stranger(&mut self, number: u64) {
-        if let Some(job) = self.hub.jobs.get_mut(&number) {
+        if let Some(job) = self.forge.jobs.get_mut(&number) {
             job.runner = Some(RunnerName::new("somebody-elses"));
             self.finish_job(number, Conclusion::Success);
         }
@@ -142,14 +142,14 @@ impl Outside {
 
     /// Notes that the agent of a runner is gone, with or without its job.
     pub(in crate::testing) fn agent_gone(&mut self, runner: RunnerId, hand: Hand) -> Option<u64> {
-        let it = self.hub.runners.get_mut(&runner)?;
+        let it = self.forge.runners.get_mut(&runner)?;
         it.online = false;
         it.machine = None;
         let held = it.job;
-        self.hub.idle.remove(&runner);
-        self.hub.forget_if_done(runner);
+        self.forge.idle.remove(&runner);
+        self.forge.forget_if_done(runner);
         let number = held?;
-        let job = self.hub.jobs.get_mut(&number)?;
+        let job = self.forge.jobs.get_mut(&number)?;
         // An assignment nobody will pick up lapses by itself; a running job is lost.
         if !matches!(job.stage, JobStage::Running { .. }) {
             return None;
@@ -168,22 +168,22 @@ impl Outside {
 
     /// Puts a job back in line whose machine went away under it, and tells nobody.
     pub(in crate::testing) fn give_back(&mut self, number: u64) {
-        let Some(job) = self.hub.jobs.get_mut(&number) else { return };
+        let Some(job) = self.forge.jobs.get_mut(&number) else { return };
         let JobStage::Running { runner } = job.stage else { return };
         (job.stage, job.runner, job.lost) = (JobStage::Queued, None, false);
-        self.hub.running.remove(&number);
-        self.hub.queued.insert(number);
-        if let Some(it) = self.hub.runners.get_mut(&runner) {
+        self.forge.running.remove(&number);
+        self.forge.queued.insert(number);
+        if let Some(it) = self.forge.runners.get_mut(&runner) {
             it.job = None;
         }
-        self.hub.forget_if_done(runner);
+        self.forge.forget_if_done(runner);
         self.note("given back", "job", number);
-        self.wish_match();
+        self.schedule_match();
     }
 
     /// Gives up on a job whose machine went away under it.
     pub(in crate::testing) fn job_lost(&mut self, number: u64) {
-        let running = self.hub.jobs.get(&number).map(|job| &job.stage);
+        let running = self.forge.jobs.get(&number).map(|job| &job.stage);
         if matches!(running, Some(JobStage::Running { .. })) {
             self.finish_job(number, Conclusion::Failure);
         }
@@ -192,7 +192,7 @@ impl Outside {
     /// Ends a job at the forge; a registration that ran it is removed by the service.
     pub(super) fn finish_job(&mut self, number: u64, conclusion: Conclusion) {
         let now = self.now();
-        let Some(job) = self.hub.jobs.get_mut(&number) else { return };
+        let Some(job) = self.forge.jobs.get_mut(&number) else { return };
         let runner = match job.stage {
             JobStage::Running { runner } => Some(runner),
             JobStage::Waiting
@@ -202,14 +202,14 @@ impl Outside {
         };
         job.stage = JobStage::Over(conclusion.clone());
         let killed_by_us = job.killed_by_us;
-        self.hub.queued.remove(&number);
-        self.hub.running.remove(&number);
-        self.hub.open.remove(&number);
+        self.forge.queued.remove(&number);
+        self.forge.running.remove(&number);
+        self.forge.open.remove(&number);
         if let Some(runner) = runner {
-            if let Some(it) = self.hub.runners.get_mut(&runner) {
+            if let Some(it) = self.forge.runners.get_mut(&runner) {
                 it.job = None;
             }
-            self.hub.unregister(runner, now);
+            self.forge.unregister(runner, now);
         }
         self.note("job over", "", number);
         self.observe(Seen::JobOver { job: number, conclusion, killed_by_us });
@@ -217,7 +217,7 @@ impl Outside {
     }
 
     pub(super) fn runner_name(&self, runner: RunnerId) -> RunnerName {
-        self.hub
+        self.forge
             .runners
             .get(&runner)
             .map_or_else(|| RunnerName::new("nobody"), |it| it.name.clone())

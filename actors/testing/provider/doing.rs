@@ -60,7 +60,7 @@ impl Outside {
     fn create(&mut self, provider: usize, order: &CreateOrder) -> Answer {
         self.observe_create(provider, order);
         let wait = self.provider_wait() + self.dice.skewed(100, 10_000);
-        if self.yard.named(provider, &order.name).is_some() {
+        if self.machines.named(provider, &order.name).is_some() {
             let why = "a machine of that name exists";
             return Answer { wait: Some(wait), made: None, vouched: false, why };
         }
@@ -92,11 +92,11 @@ impl Outside {
     }
 
     fn observe_create(&mut self, provider: usize, order: &CreateOrder) {
-        let times = self.yard.ordered.entry(order.name.clone()).or_default();
+        let times = self.machines.ordered.entry(order.name.clone()).or_default();
         *times += 1;
         let again = *times > 1;
         self.note("create", order.name.as_str(), u64::from(again));
-        let row = order.stamp.instance.as_ref().and_then(|id| self.shelf.row(id));
+        let row = order.stamp.instance.as_ref().and_then(|id| self.records.row(id));
         let seen = Seen::CreateCalled {
             instance: order.stamp.instance.clone(),
             machine: order.name.clone(),
@@ -138,7 +138,7 @@ impl Outside {
 
     /// Returns whether a provider has no room for one more machine.
     fn is_full(&self, provider: usize) -> bool {
-        let held = || self.yard.machines.values().filter(|it| it.provider == provider).count();
+        let held = || self.machines.machines.values().filter(|it| it.provider == provider).count();
         self.script.room.is_some_and(|room| held() >= room)
     }
 
@@ -171,9 +171,9 @@ impl Outside {
         order: &CreateOrder,
         after: u64,
     ) -> u64 {
-        self.yard.last += 1;
-        let number = self.yard.last;
-        let kind = self.yard.providers.get(provider).map_or(Kind::Blind, |(_, kind)| *kind);
+        self.machines.last += 1;
+        let number = self.machines.last;
+        let kind = self.machines.providers.get(provider).map_or(Kind::Blind, |(_, kind)| *kind);
         let host = self.choose_host(provider, &order.avoid);
         let machine = Machine {
             number,
@@ -198,8 +198,8 @@ impl Outside {
             lied: false,
             delete_lies: 0,
         };
-        self.yard.names.insert((provider, machine.name.clone()), number);
-        self.yard.machines.insert(number, machine);
+        self.machines.names.insert((provider, machine.name.clone()), number);
+        self.machines.machines.insert(number, machine);
         self.later(after, Happening::Appear(number));
         number
     }
@@ -207,7 +207,7 @@ impl Outside {
     fn created(&mut self, made: Option<u64>) -> Option<MachineView> {
         let number = made?;
         self.appear(number);
-        self.yard.machines.get(&number).map(|machine| machine.view(false))
+        self.machines.machines.get(&number).map(|machine| machine.view(false))
     }
 
     /// Deletes a machine; returns nothing where no answer ever comes.
@@ -241,7 +241,7 @@ impl Outside {
         match self.delete_plan(lies) {
             DeletePlan::Fails => return (wait, Err(later("503"))),
             DeletePlan::Lies => {
-                if let Some(machine) = self.yard.machines.get_mut(&number) {
+                if let Some(machine) = self.machines.machines.get_mut(&number) {
                     machine.delete_lies += 1;
                 }
                 return (wait, Ok(Deletion::Accepted));
@@ -284,7 +284,7 @@ impl Outside {
     pub(super) fn begin_leaving(&mut self, number: u64, hand: Hand) {
         let over = self.is_over(number);
         self.cut_off(number, hand);
-        if let Some(machine) = self.yard.machines.get_mut(&number) {
+        if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.leaving = true;
             if !over {
                 machine.stage = Stage::Hollow;
@@ -296,7 +296,7 @@ impl Outside {
     fn observe_delete(&mut self, provider: usize, target: &MachineRef) -> Hand {
         let machine = self.find(provider, target);
         let id = self.provider_id(provider);
-        let row = self.shelf.owner(&id, &target.name);
+        let row = self.records.owner(&id, &target.name);
         let assigned = machine
             .filter(|machine| self.agent_listens(machine.number))
             .and_then(|machine| machine.runner)
@@ -316,7 +316,7 @@ impl Outside {
             state: row.map(|row| row.state),
             warrant,
             forced: row.is_some_and(|row| self.forced.contains(&row.id)),
-            has_exit_record: row.is_some_and(|row| self.shelf.has_exit(&row.id)),
+            has_exit_record: row.is_some_and(|row| self.records.has_exit(&row.id)),
             since: row.map(|row| row.since),
         };
         let hand = if called.is_wrongful() { Hand::Wrongful } else { Hand::Ours };

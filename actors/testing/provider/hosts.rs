@@ -14,14 +14,14 @@ impl Outside {
     pub(in crate::testing) fn lose_host(&mut self, host: &HostName) {
         self.note("host lost", host.as_str(), 0);
         let on_it: Vec<u64> = self
-            .yard
+            .machines
             .existing()
             .filter(|machine| machine.host == *host && machine.is_alive())
             .map(|machine| machine.number)
             .collect();
         let dead = self.dice.hits(6_000);
         for number in on_it {
-            if let Some(machine) = self.yard.machines.get_mut(&number) {
+            if let Some(machine) = self.machines.machines.get_mut(&number) {
                 machine.doubt = true;
             }
             let wait = self.dice.between(60_000, 480_000);
@@ -39,13 +39,13 @@ impl Outside {
     pub(in crate::testing) fn take_host(&mut self, host: &HostName) {
         self.note("host taken", host.as_str(), 0);
         let on_it: Vec<u64> = self
-            .yard
+            .machines
             .existing()
             .filter(|machine| machine.host == *host)
             .map(|machine| machine.number)
             .collect();
         for number in on_it {
-            if let Some(machine) = self.yard.machines.get_mut(&number) {
+            if let Some(machine) = self.machines.machines.get_mut(&number) {
                 machine.doubt = true;
             }
             self.die(number, Death::NodeLost);
@@ -65,7 +65,7 @@ impl Outside {
     /// Puts the provider in doubt about a machine that is well.
     pub(in crate::testing) fn doubt(&mut self, number: u64) {
         let wait = self.dice.between(10_000, 300_000);
-        let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        let Some(machine) = self.machines.machines.get_mut(&number) else { return };
         if machine.is_alive() && !machine.doubt {
             machine.doubt = true;
             self.tell(number);
@@ -75,7 +75,7 @@ impl Outside {
 
     /// Ends a doubt.
     pub(in crate::testing) fn clear(&mut self, number: u64) {
-        if let Some(machine) = self.yard.machines.get_mut(&number) {
+        if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.doubt = false;
             self.tell(number);
         }
@@ -94,7 +94,7 @@ impl Outside {
         stamp: Stamp,
         jit: Option<Jit>,
     ) -> Option<u64> {
-        let provider = self.yard.index_of(&pool.provider)?;
+        let provider = self.machines.index_of(&pool.provider)?;
         let order = CreateOrder {
             name: MachineName::new(name),
             stamp,
@@ -111,8 +111,10 @@ impl Outside {
 
     /// Lets somebody else delete a machine.
     pub fn delete_from_outside(&mut self, name: &MachineName) {
-        let Some(number) = self.yard.anywhere(name).map(|machine| machine.number) else { return };
-        if let Some(machine) = self.yard.machines.get_mut(&number) {
+        let Some(number) = self.machines.anywhere(name).map(|machine| machine.number) else {
+            return;
+        };
+        if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.leaving = true;
         }
         self.note("deleted by others", name.as_str(), 0);
@@ -124,8 +126,10 @@ impl Outside {
     /// Ends a machine in the very moment somebody else deletes it; it stays there, over and
     /// leaving, until we delete it too.
     pub(in crate::testing) fn end_leaving(&mut self, name: &MachineName, death: Death) {
-        let Some(number) = self.yard.anywhere(name).map(|machine| machine.number) else { return };
-        if let Some(machine) = self.yard.machines.get_mut(&number) {
+        let Some(number) = self.machines.anywhere(name).map(|machine| machine.number) else {
+            return;
+        };
+        if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.leaving = true;
         }
         self.note("deleted by others", name.as_str(), 0);
@@ -142,12 +146,12 @@ impl Outside {
     /// Tells the watcher how a machine is, if the watch works.
     pub(in crate::testing) fn tell(&mut self, number: u64) {
         let watched = self
-            .yard
+            .machines
             .machines
             .get(&number)
-            .is_some_and(|machine| self.yard.sinks.contains_key(&machine.provider));
+            .is_some_and(|machine| self.machines.sinks.contains_key(&machine.provider));
         let swallowed =
-            self.yard.machines.get(&number).is_some_and(|it| self.swallows(it.provider));
+            self.machines.machines.get(&number).is_some_and(|it| self.swallows(it.provider));
         let lost = self.faults.provider.watch_lost;
         if !watched || swallowed || self.strikes(lost, "change not told") {
             return;
@@ -157,7 +161,7 @@ impl Outside {
     }
 
     pub(super) fn tell_missing(&mut self, provider: usize, machine: MachineName) {
-        if !self.yard.sinks.contains_key(&provider)
+        if !self.machines.sinks.contains_key(&provider)
             || self.swallows(provider)
             || self.strikes(self.faults.provider.watch_lost, "change not told")
         {
@@ -173,7 +177,7 @@ impl Outside {
     }
 
     pub(super) fn machine_name(&self, number: u64) -> MachineName {
-        self.yard
+        self.machines
             .machines
             .get(&number)
             .map_or_else(|| MachineName::new("?"), |machine| machine.name.clone())
@@ -181,6 +185,6 @@ impl Outside {
 
     /// Returns whether nothing lives in a machine any more.
     pub(super) fn is_over(&self, number: u64) -> bool {
-        self.yard.machines.get(&number).is_some_and(|it| matches!(it.stage, Stage::Over(_)))
+        self.machines.machines.get(&number).is_some_and(|it| matches!(it.stage, Stage::Over(_)))
     }
 }

@@ -11,14 +11,14 @@ impl Outside {
     /// Lets an ordered machine exist.
     pub(in crate::testing) fn appear(&mut self, number: u64) {
         let now = self.now();
-        let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        let Some(machine) = self.machines.machines.get_mut(&number) else { return };
         if machine.exists() {
             return;
         }
         machine.stage = Stage::Booting;
         machine.since = now;
         let (name, fate, kind) = (machine.name.clone(), machine.fate.clone(), machine.kind);
-        let times = self.yard.appeared.entry(name.clone()).or_default();
+        let times = self.machines.appeared.entry(name.clone()).or_default();
         *times += 1;
         let times = *times;
         self.note("machine", name.as_str(), u64::from(times));
@@ -65,14 +65,14 @@ impl Outside {
 
     /// Leaves a machine where it is, for this reason.
     fn stuck_as(&mut self, number: u64, word: Option<&'static str>) {
-        if let Some(machine) = self.yard.machines.get_mut(&number) {
+        if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.stuck = word;
         }
     }
 
     /// Starts the agent, or the poller of a machine that waits unregistered.
     pub(in crate::testing) fn up(&mut self, number: u64) {
-        let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        let Some(machine) = self.machines.machines.get_mut(&number) else { return };
         if machine.stage != Stage::Booting || machine.leaving {
             return;
         }
@@ -99,7 +99,7 @@ impl Outside {
 
     /// Connects an agent as its runner; without a registration it exits.
     pub(in crate::testing) fn connect(&mut self, number: u64, runner: RunnerId) {
-        let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        let Some(machine) = self.machines.machines.get_mut(&number) else { return };
         if machine.fate == Fate::NeverConnects {
             machine.stage = Stage::Hollow;
             let name = machine.name.clone();
@@ -112,11 +112,11 @@ impl Outside {
         machine.stage = Stage::Listening;
         let name = machine.name.clone();
         let welcome =
-            self.hub.runners.get_mut(&runner).filter(|it| it.registered && it.machine.is_none());
+            self.forge.runners.get_mut(&runner).filter(|it| it.registered && it.machine.is_none());
         if let Some(it) = welcome {
             it.online = true;
             it.machine = Some(number);
-            if let Some(machine) = self.yard.machines.get_mut(&number) {
+            if let Some(machine) = self.machines.machines.get_mut(&number) {
                 machine.runner = Some(runner);
             }
             self.note("listening", name.as_str(), runner.0);
@@ -132,8 +132,8 @@ impl Outside {
 
     /// Ends an agent whose registration is gone and that has no job.
     pub(in crate::testing) fn dismissed(&mut self, number: u64) {
-        let Some(machine) = self.yard.machines.get(&number) else { return };
-        let runner = machine.runner.and_then(|id| self.hub.runners.get(&id));
+        let Some(machine) = self.machines.machines.get(&number) else { return };
+        let runner = machine.runner.and_then(|id| self.forge.runners.get(&id));
         let has_reason = runner.is_some_and(|it| it.registered || it.job.is_some());
         if machine.stage == Stage::Listening && machine.worker.is_none() && !has_reason {
             self.die(number, Death::Clean);
@@ -142,7 +142,7 @@ impl Outside {
 
     /// Returns whether a machine's agent would pick an assignment up.
     pub(in crate::testing) fn agent_listens(&self, number: u64) -> bool {
-        self.yard.machines.get(&number).is_some_and(|machine| {
+        self.machines.machines.get(&number).is_some_and(|machine| {
             machine.stage == Stage::Listening && machine.worker.is_none() && !machine.leaving
         })
     }
@@ -155,7 +155,7 @@ impl Outside {
         duration: u64,
         runner: RunnerName,
     ) {
-        let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        let Some(machine) = self.machines.machines.get_mut(&number) else { return };
         machine.worker = Some(job);
         let (name, fate, kind) = (machine.name.clone(), machine.fate.clone(), machine.kind);
         self.note("working", name.as_str(), job);
@@ -186,14 +186,14 @@ impl Outside {
 
     /// Takes the worker away when its job is done.
     pub(in crate::testing) fn stop_worker(&mut self, number: u64) {
-        if let Some(machine) = self.yard.machines.get_mut(&number) {
+        if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.worker = None;
         }
     }
 
     /// Lets an agent leave after its one job, in one way or another.
     pub(in crate::testing) fn leave_after_work(&mut self, number: u64) {
-        let Some(machine) = self.yard.machines.get(&number) else { return };
+        let Some(machine) = self.machines.machines.get(&number) else { return };
         let kind = machine.kind;
         let (death, scripted) = match machine.fate {
             Fate::Ends(death) => (Some(death), None),
@@ -221,7 +221,7 @@ impl Outside {
 
     /// Lets a machine die under the job it works on.
     pub(in crate::testing) fn die_working(&mut self, number: u64, job: u64, death: Death) {
-        let working = self.yard.machines.get(&number).and_then(|machine| machine.worker);
+        let working = self.machines.machines.get(&number).and_then(|machine| machine.worker);
         if working == Some(job) {
             self.die(number, death);
         }
@@ -230,11 +230,11 @@ impl Outside {
     /// Ends whatever lives in a machine.
     pub(in crate::testing) fn die(&mut self, number: u64, death: Death) {
         let at = self.date();
-        let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        let Some(machine) = self.machines.machines.get_mut(&number) else { return };
         if !machine.is_alive() {
             return;
         }
-        *self.yard.deaths.entry(death).or_default() += 1;
+        *self.machines.deaths.entry(death).or_default() += 1;
         let booting = machine.stage == Stage::Booting;
         machine.stage = match death {
             Death::Hung if !booting => Stage::Hollow,
@@ -272,7 +272,7 @@ impl Outside {
 
     /// Cuts the agent of a dead machine off the forge, and its job with it.
     pub(super) fn cut_off(&mut self, number: u64, hand: Hand) {
-        let Some(machine) = self.yard.machines.get_mut(&number) else { return };
+        let Some(machine) = self.machines.machines.get_mut(&number) else { return };
         machine.worker = None;
         let runner = machine.runner.take();
         let name = machine.name.clone();
@@ -285,7 +285,7 @@ impl Outside {
     /// Removes a machine for good.
     pub(in crate::testing) fn remove_machine(&mut self, number: u64) {
         let now = self.now();
-        let Some(machine) = self.yard.remove(number, now) else { return };
+        let Some(machine) = self.machines.remove(number, now) else { return };
         self.note("gone", machine.name.as_str(), 0);
         self.observe(Seen::MachineGone { machine: machine.name.clone() });
         self.tell_missing(machine.provider, machine.name);

@@ -8,13 +8,13 @@ mod death;
 mod doing;
 mod hosts;
 mod life;
+mod machine_state;
 mod resist;
 mod seeing;
-mod yard;
 
 pub(super) use doing::runner_of;
-pub(super) use yard::Hand;
-pub use yard::{Kind, Machine, Stage, Yard};
+pub(super) use machine_state::Hand;
+pub use machine_state::{Kind, Machine, Machines, Stage};
 
 use std::sync::Arc;
 

@@ -30,8 +30,11 @@ impl SimProvider {
 impl Outside {
     /// Returns whether a provider swallows every call now.
     pub(super) fn swallows(&self, provider: usize) -> bool {
-        let until =
-            self.yard.providers.get(provider).and_then(|(id, _)| self.script.swallowing.get(id));
+        let until = self
+            .machines
+            .providers
+            .get(provider)
+            .and_then(|(id, _)| self.script.swallowing.get(id));
         until.is_some_and(|until| *until > self.now())
     }
 

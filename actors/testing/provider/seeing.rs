@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::{Machine, SimProvider, Stage};
 use crate::model::{
-    ExitFacts, MachineName, MachineView, Observation, ProviderId, Remains, Sighting, Tail,
+    ExitFacts, ExitReport, MachineName, MachineView, Observation, ProviderId, Sighting, Tail,
 };
 use crate::ports::{Inventory, MachineRef, MachineSink, Watching};
 use crate::testing::outside::{Outside, pause};
@@ -24,20 +24,20 @@ impl Inventory for SimProvider {
         self.look(|outside, index| outside.read_machine(index, machine)).await
     }
 
-    async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
+    async fn exit_report(&self, machine: &MachineRef, want_tail: bool) -> ExitReport {
         self.swallow().await;
-        let slow = self.shared.call(Outside::remains_wait).await;
+        let slow = self.shared.call(Outside::exit_report_wait).await;
         pause(slow).await;
         let index = self.index;
-        self.shared.call(|outside| outside.remains(index, machine, want_tail)).await
+        self.shared.call(|outside| outside.exit_report(index, machine, want_tail)).await
     }
 
     fn watch(&self, sink: Arc<dyn MachineSink>) -> Watching {
         let (shared, index) = (Arc::clone(&self.shared), self.index);
-        shared.lock().yard.sinks.insert(index, Arc::clone(&sink));
+        shared.lock().machines.sinks.insert(index, Arc::clone(&sink));
         // A later watch of the same provider is not this one's to end.
         Watching::until_dropped(move || {
-            let sinks = &mut shared.lock().yard.sinks;
+            let sinks = &mut shared.lock().machines.sinks;
             if sinks.get(&index).is_some_and(|it| Arc::ptr_eq(it, &sink)) {
                 sinks.remove(&index);
             }
@@ -79,7 +79,7 @@ impl Outside {
         let lags = self.strikes(self.faults.provider.list_lags, "machine listing lags");
         let partial = self.strikes(self.faults.provider.list_partial, "machine listing partial");
         let mut views = Vec::new();
-        for machine in self.yard.machines.values().filter(|it| it.provider == provider) {
+        for machine in self.machines.machines.values().filter(|it| it.provider == provider) {
             let young = lags && machine.since + LAG > now;
             let left_out = partial && self.dice.hits(3_000);
             if machine.exists() && !young && !left_out {
@@ -90,7 +90,7 @@ impl Outside {
         }
         if lags {
             let gone =
-                self.yard.gone.iter().filter(|(at, of, _)| at + LAG > now && *of == provider);
+                self.machines.gone.iter().filter(|(at, of, _)| at + LAG > now && *of == provider);
             views.extend(gone.map(|(_, _, view)| view.clone()));
         }
         Observation::Complete(views)
@@ -106,7 +106,7 @@ impl Outside {
         let hidden = self.script.hidden_machines.remove(&target.name);
         let rate = self.faults.provider.read_false_absent;
         let untrue = hidden || (!lied && self.strikes(rate, "machine falsely absent"));
-        if let Some(machine) = self.yard.machines.get_mut(&number) {
+        if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.lied = untrue;
         }
         if untrue {
@@ -122,24 +122,24 @@ impl Outside {
     pub(in crate::testing) fn show(&mut self, number: u64) -> Option<MachineView> {
         let now = self.now();
         let silent = self.strikes(self.faults.provider.witness_silent, "witness silent");
-        let machine = self.yard.machines.get(&number)?;
+        let machine = self.machines.machines.get(&number)?;
         Some(machine.view(silent || is_silenced(&self.script, machine, now)))
     }
 
-    fn remains_wait(&mut self) -> u64 {
-        if self.strikes(self.faults.provider.remains_slow, "remains are slow") {
+    fn exit_report_wait(&mut self) -> u64 {
+        if self.strikes(self.faults.provider.exit_report_slow, "remains are slow") {
             return self.dice.between(8_000, 60_000);
         }
         self.provider_wait()
     }
 
-    fn remains(&mut self, provider: usize, target: &MachineRef, want_tail: bool) -> Remains {
+    fn exit_report(&mut self, provider: usize, target: &MachineRef, want_tail: bool) -> ExitReport {
         self.note("remains", target.name.as_str(), 0);
-        if self.strikes(self.faults.provider.remains_fail, "remains cannot be had") {
-            return Remains::unavailable("the log is out of reach");
+        if self.strikes(self.faults.provider.exit_report_fail, "remains cannot be had") {
+            return ExitReport::unavailable("the log is out of reach");
         }
         let Some(machine) = self.find(provider, target) else {
-            return Remains::unavailable("the machine is gone");
+            return ExitReport::unavailable("the machine is gone");
         };
         let exit = match &machine.stage {
             Stage::Over(facts) if *facts != ExitFacts::default() && !machine.doubt => {
@@ -161,18 +161,18 @@ impl Outside {
         } else {
             Tail::NotNeeded
         };
-        Remains { exit, tail, notes: Vec::new() }
+        ExitReport { exit, tail, remarks: Vec::new() }
     }
 
     /// Returns the machine that a reference means, if it exists.
     pub(super) fn find(&self, provider: usize, target: &MachineRef) -> Option<&Machine> {
-        let machine = self.yard.named(provider, &target.name)?;
+        let machine = self.machines.named(provider, &target.name)?;
         let same = target.uid.as_ref().is_none_or(|uid| *uid == machine.uid);
         (machine.exists() && same).then_some(machine)
     }
 
     pub(super) fn provider_id(&self, index: usize) -> ProviderId {
-        self.yard
+        self.machines
             .providers
             .get(index)
             .map_or_else(|| ProviderId::new("nobody"), |(id, _)| id.clone())

@@ -1,10 +1,10 @@
 //! The records, in memory: durable across crashes of the daemon, unreliable to talk to.
 
+mod memory_records;
 mod reads;
-mod shelf;
 mod writes;
 
-pub use shelf::Shelf;
+pub use memory_records::MemoryRecords;
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl SimStore {
 
 impl SimStore {
     /// Begins a tenure: the lease is ours, older writers are fenced.
-    pub fn begin_tenure(&self) -> (Epoch, HolderId) {
-        self.0.lock().shelf.begin_tenure()
+    pub fn begin_lease(&self) -> (Epoch, HolderId) {
+        self.0.lock().records.begin_lease()
     }
 }

@@ -9,13 +9,13 @@ use crate::model::{
 };
 use crate::ports::{Controller, Records, StoreError};
 use crate::testing::outside::{Outside, pause};
-use crate::testing::store::Shelf;
+use crate::testing::store::MemoryRecords;
 
 impl SimStore {
     async fn look<R: Send>(
         &self,
         what: &'static str,
-        read: impl FnOnce(&Shelf) -> R + Send,
+        read: impl FnOnce(&MemoryRecords) -> R + Send,
     ) -> Result<R, StoreError> {
         let wait = self.0.call(|outside| outside.before_read(what)).await;
         pause(wait).await;
@@ -24,7 +24,7 @@ impl SimStore {
                 if outside.strikes(outside.faults.store.read_fails, "store read fails") {
                     return Err(StoreError::Unavailable(format!("cannot read {what}")));
                 }
-                Ok(read(&outside.shelf))
+                Ok(read(&outside.records))
             })
             .await
     }
@@ -42,11 +42,11 @@ impl Outside {
 #[async_trait]
 impl Records for SimStore {
     async fn controller(&self) -> Result<Controller, StoreError> {
-        self.look("controller", Shelf::controller).await
+        self.look("controller", MemoryRecords::controller).await
     }
 
     async fn pools(&self) -> Result<Vec<PoolRow>, StoreError> {
-        self.look("pools", |shelf| shelf.pools.values().cloned().collect()).await
+        self.look("pools", |records| records.pools.values().cloned().collect()).await
     }
 
     async fn live_instances(&self, pool: Option<&PoolId>) -> Result<Vec<Instance>, StoreError> {
@@ -54,8 +54,8 @@ impl Records for SimStore {
         if pool.is_none() && self.0.call(blank).await {
             return Ok(Vec::new());
         }
-        self.look("live instances", |shelf| {
-            shelf
+        self.look("live instances", |records| {
+            records
                 .live_rows()
                 .filter(|row| pool.is_none_or(|pool| row.pool == *pool))
                 .map(|row| Instance::clone(row))
@@ -65,7 +65,7 @@ impl Records for SimStore {
     }
 
     async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, StoreError> {
-        self.look("instance", |shelf| shelf.row(id).map(|row| Instance::clone(row))).await
+        self.look("instance", |records| records.row(id).map(|row| Instance::clone(row))).await
     }
 
     async fn owner_of(
@@ -73,16 +73,18 @@ impl Records for SimStore {
         provider: &ProviderId,
         machine: &MachineName,
     ) -> Result<Option<InstanceId>, StoreError> {
-        self.look("owner", |shelf| shelf.owner(provider, machine).map(|row| row.id.clone())).await
+        self.look("owner", |records| records.owner(provider, machine).map(|row| row.id.clone()))
+            .await
     }
 
     async fn open_jobs(&self) -> Result<Vec<Job>, StoreError> {
-        self.look("open jobs", |shelf| shelf.open_jobs().map(|job| Job::clone(job)).collect()).await
+        self.look("open jobs", |records| records.open_jobs().map(|job| Job::clone(job)).collect())
+            .await
     }
 
     async fn closed_jobs(&self, since: Timestamp) -> Result<Vec<Job>, StoreError> {
-        self.look("closed jobs", |shelf| {
-            let closed = shelf
+        self.look("closed jobs", |records| {
+            let closed = records
                 .jobs()
                 .filter(|job| job.closed.is_some() && job.over_at.is_some_and(|at| at >= since));
             closed.map(|job| Job::clone(job)).collect()
@@ -91,28 +93,28 @@ impl Records for SimStore {
     }
 
     async fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
-        self.look("job", |shelf| shelf.job(id).map(|job| Job::clone(job))).await
+        self.look("job", |records| records.job(id).map(|job| Job::clone(job))).await
     }
 
     async fn tombstones(&self) -> Result<Vec<(JobId, Timestamp)>, StoreError> {
-        self.look("tombstones", |shelf| {
-            shelf.tombstones.iter().map(|(id, at)| (id.clone(), *at)).collect()
+        self.look("tombstones", |records| {
+            records.tombstones.iter().map(|(id, at)| (id.clone(), *at)).collect()
         })
         .await
     }
 
     async fn unhandled(&self) -> Result<Vec<JobNotice>, StoreError> {
-        self.look("inbox", |shelf| {
-            shelf.unhandled.values().map(|(_, notice)| notice.clone()).collect()
+        self.look("inbox", |records| {
+            records.unhandled.values().map(|(_, notice)| notice.clone()).collect()
         })
         .await
     }
 
     async fn timeline(&self, of: &Subject) -> Result<Vec<Event>, StoreError> {
-        self.look("timeline", |shelf| shelf.timeline(of).cloned().collect()).await
+        self.look("timeline", |records| records.timeline(of).cloned().collect()).await
     }
 
     async fn exit(&self, id: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
-        self.look("exit", |shelf| shelf.exit(id).cloned()).await
+        self.look("exit", |records| records.exit(id).cloned()).await
     }
 }

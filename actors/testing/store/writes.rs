@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 
 use async_trait::async_trait;
 
-use super::{SimStore, shelf};
+use super::{SimStore, memory_records};
 use crate::model::{DeliveryId, Epoch, Event, HolderId, JobNotice, PoolRow};
 use crate::ports::{
     Acceptance, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, SaveError,
@@ -84,7 +84,7 @@ impl Outside {
             }
             Err(error) => {
                 self.note("save refused", &error.to_string(), 0);
-                if let Some(seen) = shelf::refusal(&error) {
+                if let Some(seen) = memory_records::refusal(&error) {
                     self.observe(seen);
                 }
                 return Err(error);
@@ -113,7 +113,7 @@ impl InstanceRows for SimStore {
                 let (state, version) = (save.row.state, save.row.version.0);
                 let id = save.row.id.clone();
                 let why = outside.trace.tells_stories().then(|| story(&save.events));
-                let done = outside.shelf.save_instance(save);
+                let done = outside.records.save_instance(save);
                 if let Ok(Some(_)) = &done {
                     outside.note(state.as_str(), id.as_str(), version);
                     let at = outside.date();
@@ -144,7 +144,7 @@ impl JobRows for SimStore {
                 for line in why.into_iter().flatten() {
                     outside.trace.aside(at, || line);
                 }
-                outside.shelf.save_jobs(save)
+                outside.records.save_jobs(save)
             },
         )
         .await
@@ -161,7 +161,7 @@ impl PoolRows for SimStore {
         self.commit(
             (row, events, epoch),
             |(row, _, _)| row.id.as_str(),
-            |outside, (row, events, epoch)| outside.shelf.save_pool(row, events, epoch),
+            |outside, (row, events, epoch)| outside.records.save_pool(row, events, epoch),
         )
         .await
     }
@@ -170,7 +170,7 @@ impl PoolRows for SimStore {
         self.commit(
             (holder, epoch),
             |(holder, _)| holder.as_str(),
-            |outside, (holder, epoch)| outside.shelf.adopt_holder(holder, epoch),
+            |outside, (holder, epoch)| outside.records.adopt_holder(holder, epoch),
         )
         .await
     }
@@ -196,7 +196,7 @@ impl Outside {
             return Err(StoreError::Unavailable("the inbox is away".into()));
         }
         self.note("inbox", id.as_str(), 0);
-        let accepted = self.shelf.accept(id, notice);
+        let accepted = self.records.accept(id, notice);
         if std::mem::take(&mut self.script.crash_at_delivery) {
             self.crash("scripted crash after a delivery");
         }

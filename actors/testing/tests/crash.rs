@@ -27,7 +27,7 @@ fn a_crash_ends_every_task_and_the_next_daemon_has_a_new_tenure() {
             })
             .collect();
         assert_eq!(epochs, [1, 2]);
-        assert_eq!(world.outside().shelf.controller().holders.len(), 2);
+        assert_eq!(world.outside().records.controller().holders.len(), 2);
     });
 }
 
@@ -45,7 +45,7 @@ fn a_crash_at_a_save_is_noticed_at_once() {
             let crash = crash.expect("a crash");
             assert!(crash.at < before + 5_000);
             // The delivery was durable before the crash, whatever became of the save.
-            let unhandled = world.outside().shelf.unhandled_count();
+            let unhandled = world.outside().records.unhandled_count();
             assert_eq!(unhandled, usize::from(point == Point::Before));
         }
     });
@@ -61,6 +61,6 @@ fn machines_and_jobs_go_on_while_the_daemon_is_down() {
         world.run_for(20 * MINUTE).await;
         assert!(world.is_over(job));
         assert!(world.registry().is_none());
-        assert_eq!(world.outside().yard.existing().count(), 1, "nobody is there to delete it");
+        assert_eq!(world.outside().machines.existing().count(), 1, "nobody is there to delete it");
     });
 }

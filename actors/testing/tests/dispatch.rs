@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::fleet::ToFleet;
 use crate::instance::Dispatch;
-use crate::mail::{Gone, Inlet};
+use crate::mail::{Gone, Mailbox};
 use crate::model::{InstanceId, RunnerName};
 use crate::ports::{Forge as _, Jit, MintOrder};
 use crate::testing::{Plan, Seen, SimForge, SimPorts, Stage, World, in_virtual_time, pool};
@@ -14,15 +14,15 @@ use crate::testing::{Plan, Seen, SimForge, SimPorts, Stage, World, in_virtual_ti
 const MINUTE: Duration = Duration::from_mins(1);
 
 /// A daemon that answers every question for work with the same JIT config, or lets it wait.
-fn generous(asked: Arc<AtomicU32>, waits: bool) -> impl Fn(SimPorts) -> Inlet<ToFleet> {
+fn generous(asked: Arc<AtomicU32>, waits: bool) -> impl Fn(SimPorts) -> Mailbox<ToFleet> {
     move |ports: SimPorts| {
-        let (sender, mut letters) = tokio::sync::mpsc::unbounded_channel();
+        let (sender, mut messages) = tokio::sync::mpsc::unbounded_channel();
         let asked = Arc::clone(&asked);
         tokio::task::spawn_local(async move {
             let mut minted: Option<Jit> = None;
             let mut held = Vec::new();
-            while let Some(letter) = letters.recv().await {
-                let ToFleet::Dispatch { instance, reply } = letter else { continue };
+            while let Some(message) = messages.recv().await {
+                let ToFleet::Dispatch { instance, reply } = message else { continue };
                 asked.fetch_add(1, Ordering::Relaxed);
                 if waits {
                     held.push(reply);
@@ -34,7 +34,7 @@ fn generous(asked: Arc<AtomicU32>, waits: bool) -> impl Fn(SimPorts) -> Inlet<To
                 reply.send(minted.clone().map_or(Dispatch::Wait, Dispatch::Work));
             }
         });
-        Inlet::new(move |letter| sender.send(letter).map_err(|_| Gone))
+        Mailbox::new(move |message| sender.send(message).map_err(|_| Gone))
     }
 }
 
@@ -82,9 +82,9 @@ fn a_machine_whose_answer_is_lost_asks_again() {
         world.outside().faults.calm();
         world.run_for(MINUTE).await;
         let stages: Vec<Stage> =
-            world.outside().yard.existing().map(|machine| machine.stage.clone()).collect();
+            world.outside().machines.existing().map(|machine| machine.stage.clone()).collect();
         assert_eq!(stages, [Stage::Listening]);
-        assert_eq!(world.outside().hub.runners.len(), 1, "one JIT config in all");
+        assert_eq!(world.outside().forge.runners.len(), 1, "one JIT config in all");
     });
 }
 

@@ -30,7 +30,7 @@ async fn runner(world: &mut World, name: &str) -> RunnerRef {
     world.spawn(async move { naive::make(&shared, &spec, &text).await });
     world.run_for(MINUTE).await;
     let outside = world.outside();
-    let it = outside.hub.runner_named(&RunnerName::new(name)).expect("a registered runner");
+    let it = outside.forge.runner_named(&RunnerName::new(name)).expect("a registered runner");
     assert!(it.online);
     RunnerRef { name: it.name.clone(), id: Some(it.id) }
 }
@@ -43,7 +43,7 @@ fn a_job_runs_on_any_matching_runner_and_its_ephemeral_registration_goes_with_it
         world.run_for(10 * MINUTE).await;
         assert!(world.is_over(job));
         let outside = world.outside();
-        assert_eq!(outside.hub.jobs[&job].starts, 1);
+        assert_eq!(outside.forge.jobs[&job].starts, 1);
         assert_eq!(outside.leftovers().registrations, []);
         assert_eq!(outside.leftovers().machines, []);
     });
@@ -58,7 +58,7 @@ fn a_runner_made_for_one_job_takes_another_when_paired() {
         world.run_for(MINUTE).await;
         let made_for_a = world
             .outside()
-            .yard
+            .machines
             .existing()
             .find(|machine| machine.name.as_str().starts_with(&format!("m{a}-")))
             .map(|machine| machine.name.clone())
@@ -78,13 +78,13 @@ fn an_assignment_that_nobody_picks_up_lapses_after_a_minute() {
         world.lose_hooks(crate::testing::HookKind::Queued, 1);
         let job = world.queue(&["linux"], MINUTE);
         world.run_for(Duration::from_secs(30)).await;
-        let stage = world.outside().hub.jobs[&job].stage.clone();
+        let stage = world.outside().forge.jobs[&job].stage.clone();
         assert!(matches!(stage, JobStage::Assigned { runner, .. } if Some(runner) == who.id));
-        assert_eq!(world.outside().hub.jobs[&job].fact(), JobFact::Queued);
+        assert_eq!(world.outside().forge.jobs[&job].fact(), JobFact::Queued);
         world.outside().faults.calm();
         world.run_for(5 * MINUTE).await;
         assert!(world.is_over(job));
-        assert_eq!(world.outside().hub.jobs[&job].attempt, 2);
+        assert_eq!(world.outside().forge.jobs[&job].attempt, 2);
     });
 }
 
@@ -153,7 +153,7 @@ fn a_busy_runner_is_removed_only_by_a_nasty_forge_and_its_job_goes_on() {
         assert!(matches!(works, Sighting::Seen(at) if at.number == job));
         world.run_for(10 * MINUTE).await;
         assert!(world.is_over(job));
-        assert!(!world.outside().hub.jobs[&job].lost);
+        assert!(!world.outside().forge.jobs[&job].lost);
     });
 }
 
@@ -170,9 +170,9 @@ fn a_job_cancelled_before_pick_up_names_the_runner_which_takes_the_next() {
         let b = world.queue(&["linux"], MINUTE);
         world.run_for(5 * MINUTE).await;
         let outside = world.outside();
-        assert_eq!(outside.hub.jobs[&a].stage, JobStage::Over(Conclusion::Cancelled));
-        assert_eq!(outside.hub.jobs[&a].runner.as_ref(), Some(&who.name));
-        assert_eq!((outside.hub.jobs[&a].starts, outside.hub.jobs[&b].starts), (0, 1));
+        assert_eq!(outside.forge.jobs[&a].stage, JobStage::Over(Conclusion::Cancelled));
+        assert_eq!(outside.forge.jobs[&a].runner.as_ref(), Some(&who.name));
+        assert_eq!((outside.forge.jobs[&a].starts, outside.forge.jobs[&b].starts), (0, 1));
     });
 }
 
@@ -182,13 +182,18 @@ fn a_job_whose_machine_dies_is_lost_ten_minutes_later() {
         let mut world = quiet();
         let job = world.queue(&["linux"], 30 * MINUTE);
         world.run_for(2 * MINUTE).await;
-        let machine =
-            world.outside().yard.existing().next().map(|it| it.name.clone()).expect("a machine");
+        let machine = world
+            .outside()
+            .machines
+            .existing()
+            .next()
+            .map(|it| it.name.clone())
+            .expect("a machine");
         world.kill(&machine, crate::testing::Death::Crashed);
         world.run_for(9 * MINUTE).await;
         assert!(!world.is_over(job));
         world.run_for(3 * MINUTE).await;
-        let stage = world.outside().hub.jobs[&job].stage.clone();
+        let stage = world.outside().forge.jobs[&job].stage.clone();
         assert_eq!(stage, JobStage::Over(Conclusion::Failure));
         let over = world.history().iter().any(|seen| {
             matches!(seen.what, Seen::JobOver { job: over, killed_by_us: false, .. } if over == job)
@@ -203,8 +208,8 @@ fn a_run_that_failed_at_start_up_leaves_its_job_queued_and_says_so_when_asked() 
         let mut world = quiet();
         let job = world.queue_dead(&["linux"]);
         world.run_for(30 * MINUTE).await;
-        let id = world.outside().hub.job_id(job);
-        let place = world.outside().hub.jobs[&job].place.clone();
+        let id = world.outside().forge.job_id(job);
+        let place = world.outside().forge.jobs[&job].place.clone();
         let Sighting::Seen(reading) = forge(&world).job(&id, &place, job).await else {
             panic!("not seen")
         };

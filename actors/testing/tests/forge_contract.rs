@@ -22,8 +22,8 @@ fn quiet() -> World {
 
 fn pointer(world: &World, number: u64) -> BenchJob {
     let outside = world.outside();
-    let place = outside.hub.jobs[&number].place.clone();
-    BenchJob { id: outside.hub.job_id(number), place, run: number }
+    let place = outside.forge.jobs[&number].place.clone();
+    BenchJob { id: outside.forge.job_id(number), place, run: number }
 }
 
 impl ForgeBench for Bench {
@@ -56,7 +56,7 @@ impl ForgeBench for Bench {
         let number = world.queue(&["linux"], 60 * MINUTE);
         world.run_for(MINUTE).await;
         let name = RunnerName::new(name);
-        let id = world.outside().hub.runner_named(&name).map(|runner| runner.id);
+        let id = world.outside().forge.runner_named(&name).map(|runner| runner.id);
         (RunnerRef { name, id }, pointer(&world, number))
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::fleet::ToFleet;
 use crate::instance::Dispatch;
-use crate::mail::{Gone, Inlet};
+use crate::mail::{Gone, Mailbox};
 use crate::model::{JobFact, JobNotice, MachinePhase, Observation, PoolSpec, RunnerName, Stamp};
 use crate::model::{MachineName, WriteId};
 use crate::ports::{
@@ -18,13 +18,13 @@ pub(super) fn world(plan: Plan) -> World {
     World::new(plan, start)
 }
 
-fn start(ports: SimPorts) -> Inlet<ToFleet> {
+fn start(ports: SimPorts) -> Mailbox<ToFleet> {
     let ports = Arc::new(ports);
-    let (sender, mut letters) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut messages) = tokio::sync::mpsc::unbounded_channel();
     tokio::task::spawn_local(clean(Arc::clone(&ports)));
     tokio::task::spawn_local(async move {
-        while let Some(letter) = letters.recv().await {
-            match letter {
+        while let Some(message) = messages.recv().await {
+            match message {
                 ToFleet::Notice(notice) => {
                     tokio::task::spawn_local(serve(Arc::clone(&ports), notice));
                 }
@@ -33,7 +33,7 @@ fn start(ports: SimPorts) -> Inlet<ToFleet> {
             }
         }
     });
-    Inlet::new(move |letter| sender.send(letter).map_err(|_| Gone))
+    Mailbox::new(move |message| sender.send(message).map_err(|_| Gone))
 }
 
 async fn serve(ports: Arc<SimPorts>, notice: JobNotice) {
@@ -60,7 +60,7 @@ pub(super) async fn make(shared: &Arc<Shared>, pool: &PoolSpec, name: &str) {
         group: String::new(),
     };
     let Ok(minted) = forge.mint(order).await else { return };
-    let index = shared.lock().yard.index_of(&pool.provider).unwrap_or(0);
+    let index = shared.lock().machines.index_of(&pool.provider).unwrap_or(0);
     let order = CreateOrder {
         name: MachineName::new(name),
         stamp: Stamp::default(),

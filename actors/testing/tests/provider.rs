@@ -37,7 +37,7 @@ fn target(name: &str) -> MachineRef {
 }
 
 fn provider(world: &World) -> SimProvider {
-    let index = world.outside().yard.index_of(&world.plan().pools[0].provider);
+    let index = world.outside().machines.index_of(&world.plan().pools[0].provider);
     SimProvider::new(world.shared().clone(), index.expect("a provider"))
 }
 
@@ -53,7 +53,7 @@ fn a_lost_create_makes_a_machine_and_a_repetition_finds_the_name_taken() {
         assert!(matches!(split.read(&target("m1")).await, Sighting::Seen(_)));
         let again = split.create(order(&spec, "m1")).await;
         assert!(matches!(again, Err(CreateError::Unanswered { .. })), "{again:?}");
-        assert_eq!(world.outside().yard.appeared[&MachineName::new("m1")], 1);
+        assert_eq!(world.outside().machines.appeared[&MachineName::new("m1")], 1);
     });
 }
 
@@ -105,7 +105,7 @@ fn a_delete_of_another_uid_touches_nothing() {
         assert_eq!(split.read(&other).await, Sighting::Absent);
         let answer = split.delete(&other, Grace::Usual).await.expect("an answer");
         assert_eq!(answer, Deletion::NotFound);
-        assert_eq!(world.outside().yard.existing().count(), 1);
+        assert_eq!(world.outside().machines.existing().count(), 1);
     });
 }
 
@@ -148,8 +148,8 @@ async fn working(name: &str) -> (World, MachineView) {
     let mut world = quiet(name);
     let job = world.queue(&["linux"], 10 * MINUTE);
     world.run_for(2 * MINUTE).await;
-    assert_eq!(world.outside().hub.jobs[&job].starts, 1);
-    let machine = world.outside().yard.existing().next().map(|it| it.name.clone());
+    assert_eq!(world.outside().forge.jobs[&job].starts, 1);
+    let machine = world.outside().machines.existing().next().map(|it| it.name.clone());
     let exact = target(machine.expect("a machine").as_str());
     let Sighting::Seen(view) = provider(&world).read(&exact).await else { panic!("not seen") };
     (world, view)
@@ -166,7 +166,7 @@ fn each_kind_of_machine_shows_what_it_can_of_a_job() {
         ] {
             let (world, view) = working(name).await;
             assert_eq!((view.worker, view.began), (worker, began), "{name}");
-            assert_eq!(world.outside().yard.existing().next().map(|it| it.kind), Some(kind));
+            assert_eq!(world.outside().machines.existing().next().map(|it| it.kind), Some(kind));
         }
     });
 }
@@ -194,7 +194,7 @@ fn a_delete_under_a_job_is_seen_as_wrongful() {
             world.deletes().into_iter().filter(crate::testing::DeleteCalled::is_wrongful).collect();
         assert_eq!(wrongful.len(), 1);
         let killed = wrongful[0].working.expect("a job");
-        assert!(world.outside().hub.jobs[&killed].killed_by_us);
+        assert!(world.outside().forge.jobs[&killed].killed_by_us);
     });
 }
 
@@ -204,17 +204,19 @@ fn every_end_leaves_its_facts_or_nothing() {
         for death in Death::ALL {
             let (mut world, view) = working("witness").await;
             world.kill(&view.name, death);
-            let remains = provider(&world).remains(&target(view.name.as_str()), true).await;
+            let exit_report = provider(&world).exit_report(&target(view.name.as_str()), true).await;
             let facts = death.facts(world.outside().date());
             match death {
-                Death::Hung => assert_eq!(remains.exit, None),
-                Death::Vanished => assert!(matches!(remains.tail, Tail::Unavailable(_))),
+                Death::Hung => assert_eq!(exit_report.exit, None),
+                Death::Vanished => assert!(matches!(exit_report.tail, Tail::Unavailable(_))),
                 Death::Wordless => {
                     let seen = provider(&world).read(&target(view.name.as_str())).await;
                     let Sighting::Seen(view) = seen else { panic!("not seen") };
                     assert_eq!(view.phase, MachinePhase::Over(facts));
                 }
-                _ => assert_eq!(remains.exit.and_then(|exit| exit.code), facts.code, "{death:?}"),
+                _ => {
+                    assert_eq!(exit_report.exit.and_then(|exit| exit.code), facts.code, "{death:?}")
+                }
             }
             world.run_for(MINUTE).await;
         }
@@ -231,7 +233,7 @@ fn a_lost_host_puts_all_its_machines_in_doubt_first() {
         assert!(matches!(view.phase, MachinePhase::Doubt(_)));
         assert_eq!(view.worker, Worker::Unknown);
         world.run_for(20 * MINUTE).await;
-        let doubt = world.outside().yard.existing().any(|machine| machine.doubt);
+        let doubt = world.outside().machines.existing().any(|machine| machine.doubt);
         assert!(!doubt, "doubt ends, one way or another");
     });
 }

@@ -38,14 +38,14 @@ fn a_watch_tells_of_every_change_until_the_machine_is_gone() {
     in_virtual_time(async {
         let mut world = quiet();
         let diary = Arc::new(Diary::default());
-        let index = world.outside().yard.index_of(&"witness".into()).unwrap();
+        let index = world.outside().machines.index_of(&"witness".into()).unwrap();
         let provider = SimProvider::new(world.shared().clone(), index);
         let _watching = provider.watch(Arc::clone(&diary) as _);
         world.queue(&["linux"], MINUTE);
         world.run_for(10 * MINUTE).await;
-        let told = diary.0.lock().unwrap().clone();
-        assert!(told.iter().any(|line| line.ends_with("working")));
-        assert!(told.last().is_some_and(|line| line.starts_with("no m")), "{told:?}");
+        let detail = diary.0.lock().unwrap().clone();
+        assert!(detail.iter().any(|line| line.ends_with("working")));
+        assert!(detail.last().is_some_and(|line| line.starts_with("no m")), "{detail:?}");
     });
 }
 
@@ -55,7 +55,7 @@ fn a_watch_may_lose_everything() {
         let mut world = quiet();
         let diary = Arc::new(Diary::default());
         world.outside().faults.provider.watch_lost = 10_000;
-        let index = world.outside().yard.index_of(&"witness".into()).unwrap();
+        let index = world.outside().machines.index_of(&"witness".into()).unwrap();
         let provider = SimProvider::new(world.shared().clone(), index);
         let _watching = provider.watch(Arc::clone(&diary) as _);
         world.queue(&["linux"], MINUTE);
@@ -68,7 +68,7 @@ fn a_watch_may_lose_everything() {
 fn a_watch_ends_with_its_guard_and_not_with_an_older_one() {
     in_virtual_time(async {
         let mut world = quiet();
-        let index = world.outside().yard.index_of(&"witness".into()).unwrap();
+        let index = world.outside().machines.index_of(&"witness".into()).unwrap();
         let provider = SimProvider::new(world.shared().clone(), index);
         let (old, new) = (Arc::new(Diary::default()), Arc::new(Diary::default()));
         let first = provider.watch(Arc::clone(&old) as _);
@@ -76,12 +76,12 @@ fn a_watch_ends_with_its_guard_and_not_with_an_older_one() {
         drop(first);
         world.queue(&["linux"], MINUTE);
         world.run_for(10 * MINUTE).await;
-        let told = new.0.lock().unwrap().len();
-        assert!(told > 0 && old.0.lock().unwrap().is_empty());
+        let detail = new.0.lock().unwrap().len();
+        assert!(detail > 0 && old.0.lock().unwrap().is_empty());
         drop(second);
         world.queue(&["linux"], MINUTE);
         world.run_for(10 * MINUTE).await;
-        assert_eq!(new.0.lock().unwrap().len(), told);
+        assert_eq!(new.0.lock().unwrap().len(), detail);
     });
 }
 
@@ -90,15 +90,15 @@ fn a_fleet_that_ends_leaves_no_watch_to_the_next_one() {
     in_virtual_time(async {
         let mut world = Watched::new(Plan::quiet(vec![pool("linux", "witness", 4)]));
         world.run_for(MINUTE).await;
-        let watched = world.outside().yard.sinks.len();
+        let watched = world.outside().machines.sinks.len();
         assert!(watched > 0, "a fleet watches");
         // It ends in a process that lives on, as after a lost lease.
         world.say(ToFleet::Shutdown(Reply::nobody()));
         world.run_for(MINUTE).await;
-        assert_eq!(world.outside().yard.sinks.len(), 0);
+        assert_eq!(world.outside().machines.sinks.len(), 0);
         world.crash(MINUTE);
         world.run_for(5 * MINUTE).await;
-        assert_eq!(world.outside().yard.sinks.len(), watched, "the next one begins its own");
+        assert_eq!(world.outside().machines.sinks.len(), watched, "the next one begins its own");
     });
 }
 

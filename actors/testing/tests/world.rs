@@ -7,7 +7,7 @@ use crate::testing::{Plan, Weather, in_virtual_time};
 
 struct End {
     hash: u64,
-    notes: u64,
+    remarks: u64,
     injected: u64,
     steps: u64,
 }
@@ -20,7 +20,7 @@ fn play(seed: u64) -> End {
         let outside = world.outside();
         End {
             hash: outside.trace.hash(),
-            notes: outside.trace.count(),
+            remarks: outside.trace.count(),
             injected: outside.injected.values().sum(),
             steps,
         }
@@ -31,7 +31,7 @@ fn play(seed: u64) -> End {
 fn the_same_seed_tells_the_same_story_byte_for_byte() {
     for seed in 0..20 {
         let (first, second) = (play(seed), play(seed));
-        assert_eq!((first.hash, first.notes), (second.hash, second.notes), "seed {seed}");
+        assert_eq!((first.hash, first.remarks), (second.hash, second.remarks), "seed {seed}");
         assert!(first.steps > 50, "seed {seed} is empty");
     }
     assert_ne!(play(1).hash, play(2).hash);
@@ -48,12 +48,12 @@ fn worlds_of_all_weathers_come_up_and_every_fault_strikes_somewhere() {
 #[test]
 fn a_story_is_told_on_request_and_changes_nothing() {
     let silent = play(3).hash;
-    let told = in_virtual_time(async {
+    let detail = in_virtual_time(async {
         let mut world = naive::world(Plan::random(3, 30)).telling_stories();
         world.storm(Duration::from_hours(2)).await;
         let outside = world.outside();
         assert!(outside.trace.lines().len() > 100);
         outside.trace.hash()
     });
-    assert_eq!(silent, told);
+    assert_eq!(silent, detail);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::{Instance, Labels, Place, PoolSpec, Scope, State};
-use crate::testing::happening::{Deed, Happening};
+use crate::testing::happening::{Happening, OperatorAction};
 use crate::testing::outside::Outside;
 
 /// Tells how many jobs come, and how fast.
@@ -94,14 +94,15 @@ impl Outside {
 
     fn draw_trouble(&mut self) {
         if self.strikes(self.faults.machine.host_lost, "host lost") {
-            let host = self.yard.existing().next().map(|machine| machine.host.clone());
+            let host = self.machines.existing().next().map(|machine| machine.host.clone());
             let wait = self.dice.between(0, 300_000);
             if let Some(host) = host {
                 self.later(wait, Happening::HostLost(host));
             }
         }
         if self.strikes(self.faults.people.deletes_machine, "deleted by others") {
-            let names: Vec<_> = self.yard.existing().map(|machine| machine.name.clone()).collect();
+            let names: Vec<_> =
+                self.machines.existing().map(|machine| machine.name.clone()).collect();
             let name = self.dice.pick(&names).cloned();
             if let Some(name) = name {
                 self.delete_from_outside(&name);
@@ -110,32 +111,32 @@ impl Outside {
         if self.strikes(self.faults.people.asks_delete, "operator deletes")
             && let Some(id) = self.draw_instance()
         {
-            self.later(0, Happening::Operator(Deed::Delete(id)));
+            self.later(0, Happening::Operator(OperatorAction::Delete(id)));
         }
         if self.strikes(self.faults.people.forces, "operator forces")
             && let Some(id) = self.draw_instance()
         {
-            self.later(0, Happening::Operator(Deed::Force(id)));
+            self.later(0, Happening::Operator(OperatorAction::Force(id)));
         }
         let pool = self.dice.index(self.pools.len());
         if self.strikes(self.faults.people.drains, "operator drains") {
-            self.later(0, Happening::Operator(Deed::Drain { pool, drained: true }));
+            self.later(0, Happening::Operator(OperatorAction::Drain { pool, drained: true }));
             let wait = self.dice.between(60_000, 1_200_000);
-            self.later(wait, Happening::Operator(Deed::Drain { pool, drained: false }));
+            self.later(wait, Happening::Operator(OperatorAction::Drain { pool, drained: false }));
         }
         if self.strikes(self.faults.people.rolls, "pool rolled") {
-            self.later(0, Happening::Operator(Deed::Roll(pool)));
+            self.later(0, Happening::Operator(OperatorAction::Roll(pool)));
         }
         if self.strikes(self.faults.people.removes_pool, "pool removed") {
-            self.later(0, Happening::Operator(Deed::Remove(pool)));
+            self.later(0, Happening::Operator(OperatorAction::Remove(pool)));
             let wait = self.dice.between(60_000, 2_400_000);
-            self.later(wait, Happening::Operator(Deed::Restore(pool)));
+            self.later(wait, Happening::Operator(OperatorAction::Restore(pool)));
         }
         if self.strikes(self.faults.people.unregisters, "registration removed by hand") {
             self.unregister_by_hand();
         }
         if self.strikes(self.faults.people.restarts, "orderly restart") {
-            self.later(0, Happening::Operator(Deed::Restart));
+            self.later(0, Happening::Operator(OperatorAction::Restart));
         }
     }
 
@@ -148,12 +149,13 @@ impl Outside {
             (State::Starting..=State::Retiring).contains(&row.state)
                 && !self.removed_pools.contains(&row.pool)
         };
-        let ids: Vec<_> = self.shelf.live_rows().filter(lives).map(|row| row.id.clone()).collect();
-        let Some(row) = self.dice.pick(&ids).cloned().and_then(|id| self.shelf.lose(&id)) else {
+        let ids: Vec<_> =
+            self.records.live_rows().filter(lives).map(|row| row.id.clone()).collect();
+        let Some(row) = self.dice.pick(&ids).cloned().and_then(|id| self.records.lose(&id)) else {
             return;
         };
         self.count("record lost");
-        let renamed = self.hub.registered().any(|it| {
+        let renamed = self.forge.registered().any(|it| {
             it.name.is_of(row.machine.as_str()) && it.name.as_str() != row.machine.as_str()
         });
         if renamed {
@@ -162,7 +164,7 @@ impl Outside {
     }
 
     fn draw_instance(&mut self) -> Option<crate::model::InstanceId> {
-        let ids: Vec<_> = self.shelf.live_rows().map(|row| row.id.clone()).collect();
+        let ids: Vec<_> = self.records.live_rows().map(|row| row.id.clone()).collect();
         self.dice.pick(&ids).cloned()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::World;
-use crate::instance::wished;
+use crate::instance::requested_row;
 use crate::model::{
     InstanceId, MachineName, PoolSpec, Registration, RunnerName, Stamp, State, Version, WriteId,
 };
@@ -25,9 +25,9 @@ impl World {
 
 impl Outside {
     fn plant_idle(&mut self, spec: &Arc<PoolSpec>, name: &str) {
-        let (now, date, controller) = (self.now(), self.date(), self.shelf.controller());
+        let (now, date, controller) = (self.now(), self.date(), self.records.controller());
         let runner = RunnerName::new(name);
-        let id = self.hub.register(runner.clone(), spec.scope.clone(), spec.labels.clone(), now);
+        let id = self.forge.register(runner.clone(), spec.scope.clone(), spec.labels.clone(), now);
         let instance = InstanceId::new(name);
         let stamp = Stamp {
             controller: Some(controller.id),
@@ -39,15 +39,15 @@ impl Outside {
         if let Some(machine) = self.plant_with(spec, name, stamp, jit) {
             self.up(machine);
         }
-        let found = self.yard.anywhere(&MachineName::new(name));
+        let found = self.machines.anywhere(&MachineName::new(name));
         let (uid, host) = found.map(|it| (it.uid.clone(), it.host.clone())).unzip();
-        let mut row = wished(instance, spec, date);
+        let mut row = requested_row(instance, spec, date);
         (row.uid, row.host) = (uid, host);
         (row.state, row.version, row.write) = (State::Idle, Version(5), WriteId(id.0));
         (row.mints, row.once_started) = (1, true);
         (row.create_called_at, row.seen_at, row.ready_at) = (Some(date), Some(date), Some(date));
         row.registration = Registration::Known { name: runner, id };
-        let epoch = self.shelf.epoch();
+        let epoch = self.records.epoch();
         let save = InstanceSave {
             row,
             replaces: Version::default(),
@@ -55,6 +55,6 @@ impl Outside {
             events: Vec::new(),
             exit: None,
         };
-        drop(self.shelf.save_instance(save));
+        drop(self.records.save_instance(save));
     }
 }

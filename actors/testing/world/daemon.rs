@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::Plan;
 use crate::Base;
 use crate::fleet::ToFleet;
-use crate::instance::Kit;
-use crate::mail::Inlet;
+use crate::instance::Capabilities;
+use crate::mail::Mailbox;
 use crate::model::{Epoch, ForgeId, PoolSpec, ProviderId};
 use crate::ports::{Forge, Inbox, Inventory, JobRows, PoolRows, Provider, Records, Roster};
 use crate::registry::Registry;
@@ -15,14 +15,14 @@ use crate::settings::Settings;
 use crate::testing::{Shared, SimChance, SimForge, SimProvider, SimSeal, SimSpawner, SimStore};
 
 /// Starts a daemon inside the world's set of tasks and returns the way into it.
-pub type Daemon = dyn Fn(SimPorts) -> Inlet<ToFleet>;
+pub type Daemon = dyn Fn(SimPorts) -> Mailbox<ToFleet>;
 
 /// Holds everything a daemon stands on.
 pub struct SimPorts {
     /// Dates, chance, errands, records, a fresh board, and the tenure.
     pub base: Base,
     /// The doing halves, for instances.
-    pub kit: Kit,
+    pub capabilities: Capabilities,
     /// The forges, seen.
     pub rosters: BTreeMap<ForgeId, Arc<dyn Roster>>,
     /// The providers, seen.
@@ -44,9 +44,9 @@ pub struct SimPorts {
 impl SimPorts {
     pub(super) fn new(shared: &Arc<Shared>, plan: &Plan, epoch: Epoch) -> Self {
         let store = Arc::new(SimStore::new(Arc::clone(shared)));
-        let (clock, hub) = {
+        let (clock, forge_id) = {
             let outside = shared.lock();
-            (outside.clock, outside.hub.id.clone())
+            (outside.clock, outside.forge.id.clone())
         };
         let base = Base {
             clock: Arc::new(clock),
@@ -73,13 +73,13 @@ impl SimPorts {
         };
         Self {
             base,
-            kit: Kit::new(
+            capabilities: Capabilities::new(
                 providers.iter().map(doing).collect(),
-                BTreeMap::from([(hub.clone(), Arc::clone(&forge) as Arc<dyn Forge>)]),
+                BTreeMap::from([(forge_id.clone(), Arc::clone(&forge) as Arc<dyn Forge>)]),
                 Arc::clone(&store) as _,
                 Arc::new(SimSeal),
             ),
-            rosters: BTreeMap::from([(hub, forge as Arc<dyn Roster>)]),
+            rosters: BTreeMap::from([(forge_id, forge as Arc<dyn Roster>)]),
             inventories: providers.iter().map(seeing).collect(),
             jobs: Arc::clone(&store) as _,
             pools: Arc::clone(&store) as _,

@@ -96,28 +96,28 @@ impl Outside {
     /// Returns what is left.
     pub fn leftovers(&self) -> Leftovers {
         Leftovers {
-            machines: self.yard.machines.values().map(|machine| machine.name.clone()).collect(),
-            registrations: self.hub.registered().map(|runner| runner.name.clone()).collect(),
-            rows: self.shelf.live_rows().map(|row| (row.id.clone(), row.state)).collect(),
+            machines: self.machines.machines.values().map(|machine| machine.name.clone()).collect(),
+            registrations: self.forge.registered().map(|runner| runner.name.clone()).collect(),
+            rows: self.records.live_rows().map(|row| (row.id.clone(), row.state)).collect(),
             jobs: self
-                .hub
+                .forge
                 .open_jobs()
                 .filter(|job| self.is_servable(job))
                 .map(|job| job.number)
                 .collect(),
             stale: self
-                .shelf
+                .records
                 .open_jobs()
                 .filter(|row| self.is_done_for(row.id.number))
                 .map(|row| row.id.clone())
                 .collect(),
-            deliveries: self.shelf.unhandled_count(),
+            deliveries: self.records.unhandled_count(),
         }
     }
 
     /// Returns whether the forge will never run a job any more.
     fn is_done_for(&self, number: u64) -> bool {
-        self.hub.jobs.get(&number).is_some_and(|job| job.is_over() || job.dead_run)
+        self.forge.jobs.get(&number).is_some_and(|job| job.is_over() || job.dead_run)
     }
 
     /// Returns whether some pool could serve a job.

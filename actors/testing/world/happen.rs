@@ -6,7 +6,7 @@ use super::World;
 use crate::model::{MachineName, MachineView};
 use crate::ports::MachineSink;
 use crate::testing::forge::Delivery;
-use crate::testing::happening::{Deed, Happening};
+use crate::testing::happening::{Happening, OperatorAction};
 use crate::testing::outside::Outside;
 use crate::testing::provider::Stage;
 
@@ -24,7 +24,7 @@ pub(super) enum Then {
     /// A watcher is told of a missing machine.
     Missed(Arc<dyn MachineSink>, MachineName),
     /// An operator acts.
-    Deed(Deed),
+    OperatorAction(OperatorAction),
     /// The daemon starts.
     Start,
 }
@@ -38,7 +38,7 @@ impl World {
             Then::Poll(machine) => self.poll(machine),
             Then::Seen(sink, view) => sink.seen(view),
             Then::Missed(sink, machine) => sink.missed(machine),
-            Then::Deed(deed) => self.deed(deed),
+            Then::OperatorAction(action) => self.action(action),
             Then::Start => self.start_daemon(),
         }
     }
@@ -71,21 +71,21 @@ impl Outside {
             Happening::Clear(machine) => self.clear(machine),
             Happening::Surface(machine) => self.surface(machine),
             Happening::HostLost(host) => self.lose_host(&host),
-            Happening::Tell(machine) => return self.news(machine),
+            Happening::Tell(machine) => return self.notices(machine),
             Happening::TellMissing { provider, machine } => {
-                let sink = self.yard.sinks.get(&provider).map(Arc::clone);
+                let sink = self.machines.sinks.get(&provider).map(Arc::clone);
                 return sink.map_or(Then::Nothing, |sink| Then::Missed(sink, machine));
             }
-            Happening::Operator(deed) => return Then::Deed(deed),
+            Happening::Operator(action) => return Then::OperatorAction(action),
             Happening::Restart => return Then::Start,
         }
         Then::Nothing
     }
 
-    fn news(&mut self, number: u64) -> Then {
+    fn notices(&mut self, number: u64) -> Then {
         let Some(view) = self.show(number) else { return Then::Nothing };
-        let provider = self.yard.machines.get(&number).map(|machine| machine.provider);
-        match provider.and_then(|provider| self.yard.sinks.get(&provider)) {
+        let provider = self.machines.machines.get(&number).map(|machine| machine.provider);
+        match provider.and_then(|provider| self.machines.sinks.get(&provider)) {
             Some(sink) => Then::Seen(Arc::clone(sink), view),
             None => Then::Nothing,
         }
@@ -93,11 +93,11 @@ impl Outside {
 
     /// Clears up behind a dead daemon, and plans the next one.
     pub(super) fn after_crash(&mut self) {
-        self.bury();
+        self.forget_crash();
         self.draw_lost_record();
-        self.yard.sinks.clear();
+        self.machines.sinks.clear();
         let waiting: Vec<u64> = self
-            .yard
+            .machines
             .machines
             .values_mut()
             .filter_map(|machine| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::World;
 use crate::model::{InstanceId, MachineName, ProviderId, RunnerName};
 use crate::testing::clock::millis;
-use crate::testing::happening::{Deed, Happening};
+use crate::testing::happening::{Happening, OperatorAction};
 use crate::testing::script::{Death, Resists};
 
 impl World {
@@ -41,7 +41,7 @@ impl World {
     /// stays in doubt for ever.
     pub fn take_host_of(&self, machine: &MachineName) {
         let mut outside = self.outside();
-        let host = outside.yard.anywhere(machine).map(|machine| machine.host.clone());
+        let host = outside.machines.anywhere(machine).map(|machine| machine.host.clone());
         if let Some(host) = host {
             outside.take_host(&host);
         }
@@ -68,28 +68,32 @@ impl World {
     /// before it.
     pub fn lose_record(&mut self, id: &InstanceId) {
         self.crash(Duration::from_secs(5));
-        self.outside().shelf.lose(id);
+        self.outside().records.lose(id);
     }
 
     /// Lets an operator force an instance.
     pub fn force(&mut self, instance: &InstanceId) {
-        self.deed(Deed::Force(instance.clone()));
+        self.action(OperatorAction::Force(instance.clone()));
     }
 
     /// Returns the job whose worker is alive on a machine.
     pub fn working(&self, machine: &MachineName) -> Option<u64> {
-        self.outside().yard.anywhere(machine).and_then(|machine| machine.worker)
+        self.outside().machines.anywhere(machine).and_then(|machine| machine.worker)
     }
 
     /// Returns whether a machine exists.
     pub fn exists(&self, machine: &MachineName) -> bool {
-        self.outside().yard.anywhere(machine).is_some_and(crate::testing::Machine::exists)
+        self.outside().machines.anywhere(machine).is_some_and(crate::testing::Machine::exists)
     }
 
     /// Returns whether a job ran once and came to its end on a machine that lived to see it.
     pub fn was_spared(&self, job: u64) -> bool {
         let outside = self.outside();
-        outside.hub.jobs.get(&job).is_some_and(|job| job.is_over() && job.starts == 1 && !job.lost)
+        outside
+            .forge
+            .jobs
+            .get(&job)
+            .is_some_and(|job| job.is_over() && job.starts == 1 && !job.lost)
     }
 
     /// Returns how often a fault was injected.

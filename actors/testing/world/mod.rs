@@ -14,11 +14,11 @@
 mod arrivals;
 mod crowd;
 mod daemon;
-mod deeds;
 mod end;
 mod happen;
 mod harm;
-mod news;
+mod notices;
+mod operator_actions;
 mod plan;
 mod stage;
 
@@ -33,11 +33,11 @@ use std::time::Duration;
 use tokio::task::LocalSet;
 
 use super::clock::{Moment, millis};
-use super::happening::{Deed, Happening};
+use super::happening::{Happening, OperatorAction};
 use super::observed::{Observed, Seen};
 use super::outside::{Outside, Shared};
 use crate::fleet::ToFleet;
-use crate::mail::Inlet;
+use crate::mail::Mailbox;
 use crate::registry::Registry;
 
 /// Looks at everything the world saw, after each step.
@@ -57,19 +57,19 @@ pub struct World {
     remembers: bool,
     steps: u64,
     /// What operators wanted while the daemon was down.
-    put_off: Vec<Deed>,
+    put_off: Vec<OperatorAction>,
 }
 
 /// One life of the daemon.
 struct Life {
     tasks: LocalSet,
-    fleet: Inlet<ToFleet>,
+    fleet: Mailbox<ToFleet>,
     registry: Arc<Registry>,
 }
 
 impl World {
     /// Makes a world and starts its daemon; needs a runtime with paused time.
-    pub fn new(plan: Plan, daemon: impl Fn(SimPorts) -> Inlet<ToFleet> + 'static) -> Self {
+    pub fn new(plan: Plan, daemon: impl Fn(SimPorts) -> Mailbox<ToFleet> + 'static) -> Self {
         let shared = Shared::new(plan.outside());
         let mut world = Self {
             shared,
@@ -135,7 +135,7 @@ impl World {
     }
 
     /// Returns the way into the daemon, while it lives.
-    pub fn fleet(&self) -> Option<&Inlet<ToFleet>> {
+    pub fn fleet(&self) -> Option<&Mailbox<ToFleet>> {
         self.life.as_ref().map(|life| &life.fleet)
     }
 
@@ -165,7 +165,7 @@ impl World {
         loop {
             let next = self.outside().next_at().unwrap_or(deadline).min(deadline);
             self.let_run(next).await;
-            self.bury_if_crashed();
+            self.clean_up_if_crashed();
             self.happen_due();
             self.show();
             let outside = self.outside();
@@ -192,7 +192,7 @@ impl World {
             let Some(what) = due else { return };
             self.steps += 1;
             self.apply(what);
-            self.bury_if_crashed();
+            self.clean_up_if_crashed();
         }
     }
 
@@ -220,7 +220,7 @@ impl World {
         }
         let (epoch, holder) = {
             let mut outside = self.shared.lock();
-            let (epoch, holder) = outside.shelf.begin_tenure();
+            let (epoch, holder) = outside.records.begin_lease();
             outside.note("daemon", holder.as_str(), epoch.0);
             outside.observe(Seen::Started { epoch, holder: holder.clone() });
             (epoch, holder)
@@ -235,12 +235,12 @@ impl World {
             (self.daemon)(ports)
         };
         self.life = Some(Life { tasks, fleet, registry });
-        for (wait, deed) in (1_000..).zip(self.tries_again()) {
-            self.outside().later(wait, Happening::Operator(deed));
+        for (wait, action) in (1_000..).zip(self.tries_again()) {
+            self.outside().later(wait, Happening::Operator(action));
         }
     }
 
-    fn bury_if_crashed(&mut self) {
+    fn clean_up_if_crashed(&mut self) {
         if self.outside().crashed().is_some() {
             self.show();
             // Every actor and every errand is gone at once, wherever it was.

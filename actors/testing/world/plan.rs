@@ -83,7 +83,7 @@ impl Plan {
 
     pub(super) fn outside(&self) -> Outside {
         let mut outside = Outside::new(self.seed, self.faults.clone());
-        outside.yard.providers.clone_from(&self.providers);
+        outside.machines.providers.clone_from(&self.providers);
         outside.hosts = self.hosts;
         outside.prepare(&self.pools, self.workload.clone());
         outside

@@ -12,7 +12,7 @@ use crate::model::{
 use crate::ports::InstanceSave;
 use crate::testing::clock::millis;
 use crate::testing::forge::JobStage;
-use crate::testing::happening::{Deed, Happening};
+use crate::testing::happening::{Happening, OperatorAction};
 use crate::testing::observed::{DeleteCalled, Seen};
 use crate::testing::outside::Outside;
 use crate::testing::script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point};
@@ -32,7 +32,7 @@ impl World {
     /// Cancels a job; between assignment and pick-up too.
     pub fn cancel(&self, job: u64) {
         let mut outside = self.outside();
-        let attempt = outside.hub.jobs.get(&job).map_or(0, |job| job.attempt);
+        let attempt = outside.forge.jobs.get(&job).map_or(0, |job| job.attempt);
         outside.cancel_assigned(job, attempt);
         outside.cancel_job(job);
     }
@@ -41,7 +41,7 @@ impl World {
     pub fn cancel_all(&self, like: impl Fn(&Labels) -> bool) {
         let waiting: Vec<u64> = {
             let outside = self.outside();
-            let queued = outside.hub.jobs.values().filter(|job| job.stage == JobStage::Queued);
+            let queued = outside.forge.jobs.values().filter(|job| job.stage == JobStage::Queued);
             queued.filter(|job| like(&job.labels)).map(|job| job.number).collect()
         };
         for job in waiting {
@@ -63,14 +63,14 @@ impl World {
     pub fn free_assignments(&self) {
         let mut outside = self.outside();
         outside.script.hands_off = false;
-        outside.wish_match();
+        outside.schedule_match();
     }
 
     /// Gives a job to the runner of a machine, as soon as both are ready.
     pub fn pair(&self, job: u64, machine: &MachineName) {
         let mut outside = self.outside();
         outside.script.pairs.push((job, machine.clone()));
-        outside.wish_match();
+        outside.schedule_match();
     }
 
     /// Lets the worker of a machine start so long after its assignment.
@@ -118,15 +118,15 @@ impl World {
     /// Lets another writer change a row behind its owner's back.
     pub fn overwrite(&self, id: &InstanceId, change: impl FnOnce(&mut Instance)) {
         let mut outside = self.outside();
-        let Some(row) = outside.shelf.row(id) else { return };
+        let Some(row) = outside.records.row(id) else { return };
         let mut row = Instance::clone(row);
         let replaces = row.version;
         change(&mut row);
         row.version = Version(replaces.0 + 1);
         row.write = WriteId(!row.write.0);
-        let epoch = outside.shelf.epoch();
+        let epoch = outside.records.epoch();
         let save = InstanceSave { row, replaces, epoch, events: Vec::new(), exit: None };
-        let done = outside.shelf.save_instance(save);
+        let done = outside.records.save_instance(save);
         outside.note("overwritten", id.as_str(), u64::from(done.is_ok()));
     }
 
@@ -139,17 +139,17 @@ impl World {
 
     /// Loads a config that changes the machines of a pool.
     pub fn roll(&mut self, pool: usize) {
-        self.deed(Deed::Roll(pool));
+        self.action(OperatorAction::Roll(pool));
     }
 
     /// Drains a pool, or resumes it, as an operator does.
     pub fn drain(&mut self, pool: usize, drained: bool) {
-        self.deed(Deed::Drain { pool, drained });
+        self.action(OperatorAction::Drain { pool, drained });
     }
 
     /// Stops the daemon in an orderly way; it starts again after a while.
     pub fn restart(&mut self) {
-        self.deed(Deed::Restart);
+        self.action(OperatorAction::Restart);
     }
 
     /// Decides how the next machine lives.
@@ -229,7 +229,7 @@ impl World {
     /// Lets what lives in a machine end this way, now.
     pub fn kill(&self, machine: &MachineName, death: Death) {
         let mut outside = self.outside();
-        let number = outside.yard.anywhere(machine).map(|machine| machine.number);
+        let number = outside.machines.anywhere(machine).map(|machine| machine.number);
         if let Some(number) = number {
             outside.die(number, death);
         }
@@ -238,7 +238,7 @@ impl World {
     /// Lets a machine that does not boot come up after all, now.
     pub fn boot(&self, machine: &MachineName) {
         let mut outside = self.outside();
-        let number = outside.yard.anywhere(machine).map(|machine| machine.number);
+        let number = outside.machines.anywhere(machine).map(|machine| machine.number);
         if let Some(number) = number {
             outside.up(number);
         }
@@ -247,7 +247,7 @@ impl World {
     /// Loses the host of a machine, with everything on it.
     pub fn lose_host_of(&self, machine: &MachineName) {
         let mut outside = self.outside();
-        let host = outside.yard.anywhere(machine).map(|machine| machine.host.clone());
+        let host = outside.machines.anywhere(machine).map(|machine| machine.host.clone());
         if let Some(host) = host {
             outside.lose_host(&host);
         }
@@ -261,7 +261,7 @@ impl World {
     /// Puts a machine of ours there that no record knows: its create was forgotten.
     pub fn plant_orphan(&self, pool: usize, name: &str) {
         let mut outside = self.outside();
-        let controller = outside.shelf.controller();
+        let controller = outside.records.controller();
         let holder = Some(controller.holder);
         outside.plant_stamped(pool, name, Some(controller.id), holder);
     }
@@ -269,7 +269,7 @@ impl World {
     /// Puts a machine with our controller id there, made by a holder we never had.
     pub fn plant_foreign(&self, pool: usize, name: &str) {
         let mut outside = self.outside();
-        let controller = outside.shelf.controller();
+        let controller = outside.records.controller();
         let holder = Some(HolderId::new("somebody-else"));
         outside.plant_stamped(pool, name, Some(controller.id), holder);
     }
@@ -277,7 +277,7 @@ impl World {
     /// Crashes the daemon now; it starts again after `down`.
     pub fn crash(&mut self, down: Duration) {
         self.outside().crash("scripted crash");
-        self.bury_if_crashed();
+        self.clean_up_if_crashed();
         let mut outside = self.outside();
         outside.forget(|what| matches!(what, Happening::Restart));
         outside.later(millis(down), Happening::Restart);
@@ -329,7 +329,7 @@ impl World {
 
     /// Returns whether a job is over at the forge.
     pub fn is_over(&self, job: u64) -> bool {
-        self.outside().hub.jobs.get(&job).is_some_and(crate::testing::SimJob::is_over)
+        self.outside().forge.jobs.get(&job).is_some_and(crate::testing::SimJob::is_over)
     }
 }
 

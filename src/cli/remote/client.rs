@@ -18,7 +18,7 @@ use super::address::Address;
 use crate::github::trust;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The daemon says something at least every 15 s; a line silent for so long is dead.
 const SILENCE: Duration = Duration::from_secs(45);
 /// How much of an answer is taken.
@@ -51,7 +51,7 @@ pub(in crate::cli) enum AskError {
     )]
     Untrusted { server: String, why: String },
     /// The answer takes too long.
-    #[error("{server} did not answer in {} s; look at its log, and at GET /readyz", PATIENCE.as_secs())]
+    #[error("{server} did not answer in {} s; look at its log, and at GET /readyz", ANSWER_TIMEOUT.as_secs())]
     Slow { server: String },
     /// A token is needed, or another.
     #[error(
@@ -196,7 +196,7 @@ impl Client {
             }
             serde_json::from_slice(&text).map_err(|error| self.garbled(&error.to_string()))
         };
-        tokio::time::timeout(PATIENCE, answered).await.map_err(slow)?
+        tokio::time::timeout(ANSWER_TIMEOUT, answered).await.map_err(slow)?
     }
 
     fn request(
@@ -332,10 +332,10 @@ fn with_query<'a>(
 /// Escapes a name for use in an address.
 pub(in crate::cli) fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let letter = |byte: u8| {
+    let message = |byte: u8| {
         if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     };
-    text.bytes().map(letter).collect()
+    text.bytes().map(message).collect()
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, AskError> {

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_short() {
+    fn durations_are_short() {
         let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
         for (at, shown) in [
             ("2026-01-01T23:59:57Z", "3s"),

@@ -17,7 +17,7 @@ pub(super) enum Tab {
 impl Tab {
     pub(super) const ALL: [Self; 4] = [Self::Pools, Self::Instances, Self::Jobs, Self::Deaths];
 
-    pub(super) fn word(self) -> &'static str {
+    pub(super) fn label(self) -> &'static str {
         match self {
             Self::Pools => "Pools",
             Self::Instances => "Instances",
@@ -176,8 +176,8 @@ impl Board {
             KeyCode::Char('2') => self.tab = Tab::Instances,
             KeyCode::Char('3') => self.tab = Tab::Jobs,
             KeyCode::Char('4') => self.tab = Tab::Deaths,
-            KeyCode::Tab | KeyCode::Right => self.turn(1),
-            KeyCode::BackTab | KeyCode::Left => self.turn(Tab::ALL.len() - 1),
+            KeyCode::Tab | KeyCode::Right => self.select(1),
+            KeyCode::BackTab | KeyCode::Left => self.select(Tab::ALL.len() - 1),
             KeyCode::Down | KeyCode::Char('j') => self.step(1),
             KeyCode::Up | KeyCode::Char('k') => self.step(-1),
             KeyCode::PageDown => self.step(10),
@@ -209,7 +209,7 @@ impl Board {
         self.stay_inside();
     }
 
-    fn turn(&mut self, by: usize) {
+    fn select(&mut self, by: usize) {
         self.tab = Tab::ALL[(self.tab.place() + by) % Tab::ALL.len()];
     }
 

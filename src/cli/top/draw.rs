@@ -72,7 +72,7 @@ fn tab_line(board: &Board) -> Line<'static> {
     let mut spans = Vec::new();
     for (number, tab) in (1..).zip(Tab::ALL) {
         let style = if tab == board.tab { BOLD.add_modifier(Modifier::REVERSED) } else { DIM };
-        spans.push(Span::styled(format!(" {number} {} ", tab.word()), style));
+        spans.push(Span::styled(format!(" {number} {} ", tab.label()), style));
         spans.push(Span::raw(" "));
     }
     if board.typing || !board.filter.is_empty() {
@@ -136,7 +136,7 @@ fn line_of(tab: Tab, row: &Value, now: Timestamp) -> Row<'static> {
     let words: Vec<String> = match tab {
         Tab::Pools => vec![
             text(&row["name"]),
-            pools::standing(row),
+            pools::pool_status(row),
             status::states_of(&row["states"]),
             text(&row["want"]),
             text(&row["max"]),
@@ -152,7 +152,7 @@ fn line_of(tab: Tab, row: &Value, now: Timestamp) -> Row<'static> {
                 text(&row["pool"]),
                 text(job),
                 text(&row["host"]),
-                instances::notes(row),
+                instances::remarks(row),
             ]
         }
         Tab::Jobs => vec![
@@ -172,9 +172,9 @@ fn line_of(tab: Tab, row: &Value, now: Timestamp) -> Row<'static> {
             text(&row["advice"]),
         ],
     };
-    Row::new(words.into_iter().map(|word| {
-        let style = tone(&word).map_or_else(Style::new, |tone| Style::new().fg(colour_of(tone)));
-        Cell::from(Span::styled(clip(&word, 200), style))
+    Row::new(words.into_iter().map(|label| {
+        let style = tone(&label).map_or_else(Style::new, |tone| Style::new().fg(colour_of(tone)));
+        Cell::from(Span::styled(clip(&label, 200), style))
     }))
 }
 

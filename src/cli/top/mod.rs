@@ -28,7 +28,7 @@ use board::{Board, Next, Question};
 /// How often the daemon is asked.
 const APART: Duration = Duration::from_secs(1);
 /// How long the thread that reads keys waits before it looks whether it is still wanted.
-const GLANCE: Duration = Duration::from_millis(100);
+const KEY_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How many rows are asked for; the rest is for `ostler instances` and the page.
 const ROWS: usize = 500;
 
@@ -40,7 +40,7 @@ pub(super) struct Top {
 }
 
 /// What the screen hears.
-enum News {
+enum Input {
     Key(Event),
     Answer(Question, Result<Value, String>),
 }
@@ -77,7 +77,7 @@ impl Top {
 async fn show(client: &Client, mut terminal: DefaultTerminal, first: Value) -> io::Result<()> {
     let mut board = Board::new(client.server());
     board.hear(Question::Fleet, Ok(first));
-    let (tell, mut news) = mpsc::channel(64);
+    let (tell, mut inputs) = mpsc::channel(64);
     let wanted = Arc::new(AtomicBool::new(true));
     let keys = read_keys(tell.clone(), Arc::clone(&wanted));
     let (want, wants) = watch::channel(board.question());
@@ -86,9 +86,9 @@ async fn show(client: &Client, mut terminal: DefaultTerminal, first: Value) -> i
         if let Err(error) = terminal.draw(|frame| draw::draw(frame, &board, Timestamp::now())) {
             break Err(error);
         }
-        match news.recv().await {
-            Some(News::Answer(question, answer)) => board.hear(question, answer),
-            Some(News::Key(Event::Key(key))) if key.kind != KeyEventKind::Release => {
+        match inputs.recv().await {
+            Some(Input::Answer(question, answer)) => board.hear(question, answer),
+            Some(Input::Key(Event::Key(key))) if key.kind != KeyEventKind::Release => {
                 if board.press(key.code, key.modifiers) == Next::Leave {
                     break Ok(());
                 }
@@ -99,26 +99,26 @@ async fn show(client: &Client, mut terminal: DefaultTerminal, first: Value) -> i
                     changed
                 });
             }
-            Some(News::Key(_)) => {}
+            Some(Input::Key(_)) => {}
             None => break Ok(()),
         }
     };
     wanted.store(false, Ordering::Relaxed);
     asking.abort();
-    drop(news);
+    drop(inputs);
     // It looks up every tenth of a second.
     drop(keys.join());
     result
 }
 
 /// Reads keys on a thread of its own: reading them waits.
-fn read_keys(tell: mpsc::Sender<News>, wanted: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
+fn read_keys(tell: mpsc::Sender<Input>, wanted: Arc<AtomicBool>) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         while wanted.load(Ordering::Relaxed) {
-            match event::poll(GLANCE) {
+            match event::poll(KEY_POLL_INTERVAL) {
                 Ok(true) => {
                     let Ok(event) = event::read() else { return };
-                    if tell.blocking_send(News::Key(event)).is_err() {
+                    if tell.blocking_send(Input::Key(event)).is_err() {
                         return;
                     }
                 }
@@ -130,12 +130,12 @@ fn read_keys(tell: mpsc::Sender<News>, wanted: Arc<AtomicBool>) -> std::thread::
 }
 
 /// Asks for the fleet and for what is being looked at, again and again.
-async fn ask(client: Client, mut wants: watch::Receiver<Question>, tell: mpsc::Sender<News>) {
+async fn ask(client: Client, mut wants: watch::Receiver<Question>, tell: mpsc::Sender<Input>) {
     loop {
         let question = wants.borrow_and_update().clone();
         for one in [Question::Fleet, question.clone()] {
             let answer = answer(&client, &one).await.map_err(|error| error.to_string());
-            if tell.send(News::Answer(one, answer)).await.is_err() {
+            if tell.send(Input::Answer(one, answer)).await.is_err() {
                 return;
             }
             if question == Question::Fleet {

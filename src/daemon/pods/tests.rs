@@ -35,7 +35,7 @@ fn the_wish_says_which_node_and_why() {
         panic!("whoever watches nodes asks like the reaper, within the budget")
     };
     assert_eq!((pool, instance), (row.pool, row.id));
-    assert_eq!((ask.rank, ask.reason, ask.by), (WishRank::Retire, Reason::HostDrain, None));
+    assert_eq!((ask.urgency, ask.reason, ask.by), (Urgency::Retire, Reason::HostDrain, None));
     assert_eq!(ask.evidence, "its node `n1` is to be left: it is cordoned");
 }
 
@@ -43,7 +43,7 @@ fn the_wish_says_which_node_and_why() {
 fn a_large_node_is_left_a_few_at_a_time() {
     let rows: Vec<Instance> =
         (0..50).map(|at| row(&format!("m{at}"), State::Idle, Some("n1"))).collect();
-    assert_eq!(names(&rows).len(), AT_ONCE);
+    assert_eq!(names(&rows).len(), MAX_RETIRED_AT_ONCE);
 }
 
 #[test]

@@ -11,29 +11,29 @@ use tokio::time::Instant;
 use super::server::Shared;
 
 /// How long a runner waits for work in one call.
-const TURN: Duration = Duration::from_secs(20);
+const POLL_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Waits for work.
 pub(super) async fn listen(shared: web::Data<Arc<Shared>>, request: HttpRequest) -> HttpResponse {
     let Some(runner) = who(&shared, &request) else { return leave() };
     let _listening = Listening::begin(Arc::clone(&shared), runner);
-    let until = Instant::now() + TURN;
-    let mut news = shared.news();
+    let until = Instant::now() + POLL_TIMEOUT;
+    let mut changes = shared.changes();
     loop {
         {
             let state = shared.state();
             if let Some(job) = state.job_of(runner) {
                 return HttpResponse::Ok().json(json!({
-                    "id": job.id, "run": job.run, "name": job.wish.name,
+                    "id": job.id, "run": job.run, "name": job.plan.name,
                     "repository": format!("{}/{}", job.place.owner, job.place.repository),
-                    "script": job.wish.script,
+                    "script": job.plan.script,
                 }));
             }
             if !state.runners.contains_key(&runner) {
                 return leave();
             }
         }
-        if tokio::time::timeout_at(until, news.changed()).await.is_err() {
+        if tokio::time::timeout_at(until, changes.changed()).await.is_err() {
             return HttpResponse::NoContent().finish();
         }
     }

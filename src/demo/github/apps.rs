@@ -6,8 +6,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::desk::Reply;
 use super::gate::Caller;
+use super::router::Reply;
 use super::shapes;
 use super::state::State;
 

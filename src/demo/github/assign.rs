@@ -6,7 +6,7 @@ use ostler_actors::model::Place;
 use tokio::time::Instant;
 
 use super::lies::Lies;
-use super::state::{JobWish, SimJob, SimRunner, SimStage, State};
+use super::state::{JobPlan, SimJob, SimRunner, SimStage, State};
 
 /// How long a runner that fell silent is still called online.
 const ONLINE_FOR: Duration = Duration::from_mins(1);
@@ -19,7 +19,7 @@ impl SimRunner {
 
     /// Returns whether it may get a job.
     fn fits(&self, job: &SimJob) -> bool {
-        self.scope.covers(&job.place) && self.labels.serve(&job.wish.labels)
+        self.scope.covers(&job.place) && self.labels.serve(&job.plan.labels)
     }
 }
 
@@ -28,20 +28,20 @@ impl State {
     pub(super) fn queue(
         &mut self,
         place: Place,
-        mut wish: JobWish,
+        mut plan: JobPlan,
         stage: SimStage,
         run: Option<u64>,
     ) -> u64 {
         let id = self.number();
         let run = run.unwrap_or_else(|| self.number());
-        if wish.name.is_empty() {
-            wish.name = format!("job {id}");
+        if plan.name.is_empty() {
+            plan.name = format!("job {id}");
         }
         let job = SimJob {
             id,
             run,
             place,
-            wish,
+            plan,
             stage,
             runner: None,
             queued_at: self.date(),
@@ -75,7 +75,7 @@ impl State {
         let idle = self.runners.values().filter(|it| it.job.is_none() && it.listening > 0);
         let mut idle: Vec<u64> = idle.map(|it| it.id).collect();
         let mut turns: Vec<u64> = self.queued.iter().copied().collect();
-        if self.lies.out_of_turn > 0 {
+        if self.lies.reordered > 0 {
             turns.reverse();
         }
         for id in turns {
@@ -90,7 +90,7 @@ impl State {
             if let Some(at) = idle.iter().position(fits) {
                 let runner = idle.swap_remove(at);
                 if self.passes_over(runner, id) {
-                    Lies::tell(&mut self.lies.out_of_turn);
+                    Lies::tell(&mut self.lies.reordered);
                 }
                 self.start(id, runner);
             }

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use jiff::{SignedDuration, Timestamp};
 
 use super::apps;
-use super::desk::{self, Ask, Reply};
 use super::lies::Lies;
+use super::router::{self, Ask, Reply};
 use super::state::{SeenCall, State};
 
 /// How many calls are remembered.
@@ -86,7 +86,7 @@ fn checked(state: &mut State, ask: &Ask) -> Reply {
     let mut reply = match lie_about(state, ask) {
         Some(lie) => lie,
         None if !is_shown(state, &caller, ask) => Reply::not_found(),
-        None => desk::answer(state, &caller, ask),
+        None => router::answer(state, &caller, ask),
     };
     let unchanged = ask.etag.is_some() && reply.status == 200 && ask.etag == Some(etag(&reply));
     if let Some(limit) = state.rate_limit {

@@ -18,7 +18,7 @@ use ostler_actors::model::{Place, Scope};
 use super::lies::Lies;
 use super::server::{self, Shared};
 use super::state::{
-    Attempt, JobWish, SeenCall, SimHook, SimHookOwner, SimJob, SimRunner, SimStage, State,
+    Attempt, JobPlan, SeenCall, SimHook, SimHookOwner, SimJob, SimRunner, SimStage, State,
 };
 
 /// Says what kind of GitHub to simulate.
@@ -184,21 +184,21 @@ impl SimGitHub {
     }
 
     /// Queues a job.
-    pub fn queue(&self, place: &Place, wish: JobWish) -> u64 {
-        self.shared.change(|state| state.queue(place.clone(), wish, SimStage::Queued, None))
+    pub fn queue(&self, place: &Place, plan: JobPlan) -> u64 {
+        self.shared.change(|state| state.queue(place.clone(), plan, SimStage::Queued, None))
     }
 
     /// Queues a job into the run of another.
-    pub fn queue_beside(&self, job: u64, wish: JobWish) -> Option<u64> {
+    pub fn queue_beside(&self, job: u64, plan: JobPlan) -> Option<u64> {
         self.shared.change(|state| {
             let (place, run) = state.jobs.get(&job).map(|job| (job.place.clone(), job.run))?;
-            Some(state.queue(place, wish, SimStage::Queued, Some(run)))
+            Some(state.queue(place, plan, SimStage::Queued, Some(run)))
         })
     }
 
     /// Makes a job that waits for leave.
-    pub fn hold(&self, place: &Place, wish: JobWish) -> u64 {
-        self.shared.change(|state| state.queue(place.clone(), wish, SimStage::Waiting, None))
+    pub fn hold(&self, place: &Place, plan: JobPlan) -> u64 {
+        self.shared.change(|state| state.queue(place.clone(), plan, SimStage::Waiting, None))
     }
 
     /// Gives a waiting job leave.
@@ -245,9 +245,9 @@ impl SimGitHub {
 
     /// Waits until something is true; looks again whenever anything changed.
     pub async fn until(&self, is_true: impl Fn(&Self) -> bool) {
-        let mut news = self.shared.news();
+        let mut changes = self.shared.changes();
         while !is_true(self) {
-            if news.changed().await.is_err() {
+            if changes.changed().await.is_err() {
                 return;
             }
         }

@@ -3,9 +3,9 @@
 use ostler_actors::model::Scope;
 use serde_json::{Value, json};
 
-use super::desk::{Ask, Reply, page};
 use super::gate::Caller;
 use super::lies::Lies;
+use super::router::{Ask, Reply, page};
 use super::shapes;
 use super::state::{Attempt, Delivery, SimHook, SimHookOwner, State, same_scope};
 
@@ -15,8 +15,8 @@ impl SimHook {
     }
 
     /// Takes what a caller wants changed.
-    fn take(&mut self, wish: &Value) {
-        let config = &wish["config"];
+    fn take(&mut self, plan: &Value) {
+        let config = &plan["config"];
         let take = |field: &mut String, name: &str| {
             if let Some(text) = config[name].as_str() {
                 text.clone_into(field);
@@ -25,10 +25,10 @@ impl SimHook {
         take(&mut self.url, "url");
         take(&mut self.content_type, "content_type");
         take(&mut self.secret, "secret");
-        if let Some(events) = wish["events"].as_array() {
+        if let Some(events) = plan["events"].as_array() {
             self.events = events.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         }
-        self.active = wish["active"].as_bool().unwrap_or(self.active);
+        self.active = plan["active"].as_bool().unwrap_or(self.active);
     }
 }
 
@@ -48,7 +48,7 @@ impl State {
             .filter(|it| it.tells_of_jobs() && hears(&it.owner))
             .map(|it| it.id)
             .collect();
-        let (action, body) = (job.stage.word().to_owned(), shapes::payload(self, job).to_string());
+        let (action, body) = (job.stage.label().to_owned(), shapes::payload(self, job).to_string());
         for hook in hooks {
             let attempt = Attempt {
                 id: self.number(),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use ostler_actors::model::{Place, Scope};
 use serde_json::Value;
 
-use super::desk::{Ask, Reply, page};
+use super::router::{Ask, Reply, page};
 use super::shapes;
 use super::state::{SimJob, SimStage, State};
 
@@ -89,7 +89,8 @@ pub(super) fn run_status(jobs: &[&SimJob]) -> &'static str {
     let any = |stage: &SimStage| jobs.iter().any(|job| job.stage == *stage);
     if jobs.iter().all(|job| job.dead_run || matches!(job.stage, SimStage::Completed(_))) {
         "completed"
-    } else if any(&SimStage::InProgress) || jobs.iter().any(|job| job.stage.word() == "completed") {
+    } else if any(&SimStage::InProgress) || jobs.iter().any(|job| job.stage.label() == "completed")
+    {
         "in_progress"
     } else if any(&SimStage::Queued) {
         "queued"

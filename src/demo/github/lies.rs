@@ -9,7 +9,7 @@ pub struct Lies {
     pub lost_webhooks: u32,
     /// Jobs that are given out before older ones the same runner could have had: no lie, GitHub does
     /// that when it likes, but here it is certain.
-    pub out_of_turn: u32,
+    pub reordered: u32,
     /// Reads and removals of runners, and reads of jobs, that say 404; of each runner and job only
     /// once, because twice is the proof that everyone goes by.
     pub false_404: u32,

@@ -23,13 +23,13 @@
 mod agents;
 mod apps;
 mod assign;
-mod desk;
 mod gate;
 mod handle;
 mod hooks;
 mod jobs;
 mod lies;
 mod post;
+mod router;
 mod runners;
 mod server;
 mod shapes;
@@ -37,4 +37,4 @@ mod state;
 
 pub use handle::{Options, SimGitHub};
 pub use lies::Lies;
-pub use state::{Attempt, JobWish, SeenCall, SimHook, SimHookOwner, SimJob, SimRunner, SimStage};
+pub use state::{Attempt, JobPlan, SeenCall, SimHook, SimHookOwner, SimJob, SimRunner, SimStage};

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use super::server::Shared;
 
 /// GitHub waits ten seconds for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends what is in the outbox, each delivery beside the others.
 pub(super) fn send_all(shared: &Arc<Shared>) {
@@ -24,7 +24,7 @@ pub(super) fn send_all(shared: &Arc<Shared>) {
         let shared = Arc::clone(shared);
         actix_rt::spawn(async move {
             let Some((url, request)) = request(&shared, index) else { return };
-            let sent = tokio::time::timeout(PATIENCE, exchange(&url, &request)).await;
+            let sent = tokio::time::timeout(DELIVERY_TIMEOUT, exchange(&url, &request)).await;
             let status = sent.ok().and_then(Result::ok).unwrap_or(502);
             if let Some(delivery) = shared.state().deliveries.get_mut(index) {
                 delivery.attempt.status = status;
@@ -79,6 +79,6 @@ async fn exchange(authority: &str, request: &[u8]) -> io::Result<u16> {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await?;
     let text = String::from_utf8_lossy(&answer);
-    let status = text.split(' ').nth(1).and_then(|word| word.parse().ok());
+    let status = text.split(' ').nth(1).and_then(|label| label.parse().ok());
     status.ok_or_else(|| io::Error::other("no HTTP answer"))
 }

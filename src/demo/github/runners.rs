@@ -5,8 +5,8 @@ use base64::prelude::BASE64_STANDARD;
 use ostler_actors::model::{Labels, Scope};
 use serde_json::{Value, json};
 
-use super::desk::{Ask, Reply, page};
 use super::lies::Lies;
+use super::router::{Ask, Reply, page};
 use super::shapes;
 use super::state::{SimRunner, State, same_scope};
 

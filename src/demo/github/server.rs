@@ -13,7 +13,7 @@ use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::desk::{Ask, Reply};
+use super::router::{Ask, Reply};
 use super::state::State;
 use super::{agents, gate, post};
 
@@ -53,7 +53,7 @@ impl Shared {
         self.mail.notify_one();
     }
 
-    pub(super) fn news(&self) -> watch::Receiver<u64> {
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 }
@@ -75,9 +75,9 @@ pub(super) fn run(
             match serve(&shared, place) {
                 Ok((port, server)) => {
                     drop(tell.send(Ok((port, server.handle()))));
-                    let errands = actix_rt::spawn(errands(shared));
+                    let effects = actix_rt::spawn(effects(shared));
                     drop(server.await);
-                    errands.abort();
+                    effects.abort();
                 }
                 Err(error) => {
                     drop(tell.send(Err(error)));
@@ -114,7 +114,7 @@ fn serve(shared: &Arc<Shared>, place: Place) -> io::Result<(u16, actix_web::dev:
 }
 
 /// Sends webhooks and loses silent jobs.
-async fn errands(shared: Arc<Shared>) {
+async fn effects(shared: Arc<Shared>) {
     loop {
         post::send_all(&shared);
         if tokio::time::timeout(TICK, shared.mail.notified()).await.is_err() {

@@ -222,15 +222,15 @@ pub(super) fn job(state: &State, job: &SimJob) -> Value {
     json!({
         "id": id, "run_id": job.run, "run_attempt": 1, "node_id": format!("CR_{id}"),
         "run_url": format!("{API}{repository}/actions/runs/{}", job.run),
-        "head_sha": SHA, "head_branch": "main", "workflow_name": "CI", "name": job.wish.name,
+        "head_sha": SHA, "head_branch": "main", "workflow_name": "CI", "name": job.plan.name,
         "url": format!("{API}{repository}/actions/jobs/{id}"),
         "html_url": format!("{SITE}/{}/{}/actions/runs/{}/job/{id}", job.place.owner, job.place.repository, job.run),
         "check_run_url": format!("{API}{repository}/check-runs/{id}"),
-        "status": job.stage.word(), "conclusion": conclusion, "steps": [],
+        "status": job.stage.label(), "conclusion": conclusion, "steps": [],
         "created_at": second(job.queued_at),
         "started_at": second(job.started_at.unwrap_or(job.queued_at)),
         "completed_at": job.completed_at.map(second),
-        "labels": job.wish.labels.iter().collect::<Vec<_>>(),
+        "labels": job.plan.labels.iter().collect::<Vec<_>>(),
         "runner_id": runner.map(|(id, _)| id), "runner_name": runner.map(|(_, name)| name),
         "runner_group_id": group, "runner_group_name": group.map(|_| "Default"),
     })
@@ -247,7 +247,7 @@ pub(super) fn run(_: &State, jobs: &[&SimJob]) -> Value {
     let author = json!({"name": "Ada", "email": "ada@example.com"});
     let run = json!({
         "id": id, "node_id": format!("WFR_{id}"), "head_branch": "main", "run_number": id,
-        "run_attempt": 1, "display_title": first.wish.name, "event": "push", "status": status,
+        "run_attempt": 1, "display_title": first.plan.name, "event": "push", "status": status,
         "conclusion": if status == "completed" { json!("success") } else { Value::Null },
         "head_sha": SHA, "path": ".github/workflows/ci.yml", "workflow_id": 1, "url": url,
         "html_url": format!("{SITE}/{}/{}/actions/runs/{id}", place.owner, place.repository),
@@ -267,7 +267,7 @@ pub(super) fn run(_: &State, jobs: &[&SimJob]) -> Value {
 pub(super) fn payload(state: &State, it: &SimJob) -> Value {
     let place = &it.place;
     let mut payload = json!({
-        "action": it.stage.word(),
+        "action": it.stage.label(),
         "workflow_job": job(state, it),
         "repository": repository(&place.owner, &place.repository),
         "organization": {"login": place.owner, "id": 1},

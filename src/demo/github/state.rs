@@ -68,7 +68,7 @@ pub struct SimRunner {
 
 /// Says what a job is to be.
 #[derive(Clone, Debug, Default)]
-pub struct JobWish {
+pub struct JobPlan {
     /// Its name; one is made up if it is empty.
     pub name: String,
     /// What it asks of a runner.
@@ -87,7 +87,7 @@ pub struct SimJob {
     /// Where it comes from.
     pub place: Place,
     /// What it is.
-    pub wish: JobWish,
+    pub plan: JobPlan,
     /// Where it is in its life.
     pub stage: SimStage,
     /// The runner it was given to, by number and name.
@@ -121,7 +121,7 @@ pub enum SimStage {
 
 impl SimStage {
     /// Returns GitHub's word for it.
-    pub fn word(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
             Self::Queued => "queued",

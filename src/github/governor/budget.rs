@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Lane;
-use super::lanes::{floor, patience, spread};
+use super::lanes::{floor, spread, wait_limit};
 use super::pace::Pace;
-use super::told::{Resource, Told};
+use super::rate_limit_headers::{RateLimitHeaders, Resource};
 
 /// The window GitHub counts in.
 const HOUR: Duration = Duration::from_hours(1);
@@ -96,7 +96,7 @@ impl Budget {
         if let Some(wait) = self.quiet(now) {
             return hold(lane, wait, roll, "GitHub asked for silence");
         }
-        self.turn_the_hour(now);
+        self.begin_hour(now);
         if let Some(window) = self.window(lane)
             && window.left <= floor(lane, window.limit)
         {
@@ -108,7 +108,7 @@ impl Budget {
             );
         }
         let wait = self.pace(lane).map_or(Duration::ZERO, |pace| pace.wait(now));
-        if wait > patience(lane) {
+        if wait > wait_limit(lane) {
             return Ruling::Refuse { after: wait + spread(lane, roll), why: pace_is_full(lane) };
         }
         if let Some(pace) = self.pace(lane) {
@@ -129,22 +129,22 @@ impl Budget {
     }
 
     /// Learns from an answer to a call of this lane.
-    pub fn told(&mut self, lane: Lane, told: &Told, now: Instant) {
+    pub fn record(&mut self, lane: Lane, headers: &RateLimitHeaders, now: Instant) {
         self.under_way = self.under_way.saturating_sub(1);
-        let resource = told.resource.unwrap_or(Resource::Core);
-        if lane == Lane::Mint && told.limit.is_some() {
+        let resource = headers.resource.unwrap_or(Resource::Core);
+        if lane == Lane::Mint && headers.limit.is_some() {
             self.mints_from = resource;
         }
         if let (Some(limit), Some(left), Some(reset_in)) =
-            (told.limit, told.remaining, told.reset_in)
+            (headers.limit, headers.remaining, headers.reset_in)
         {
             self.learn(resource, Window { limit, left, ends: now + reset_in, assumed: false }, now);
         }
-        if told.free {
+        if headers.free {
             self.refund(lane);
         }
-        if told.turned_away {
-            self.hush(told, now);
+        if headers.turned_away {
+            self.hush(headers, now);
         } else {
             self.turned_away = 0;
         }
@@ -208,7 +208,7 @@ impl Budget {
     }
 
     /// Begins a new window where one has ended; until GitHub tells, it is as large as the last.
-    fn turn_the_hour(&mut self, now: Instant) {
+    fn begin_hour(&mut self, now: Instant) {
         let under_way = self.under_way;
         for window in [&mut self.core, &mut self.registration].into_iter().flatten() {
             if window.ends <= now {
@@ -220,22 +220,24 @@ impl Budget {
 
     /// Takes GitHub's count over. Calls under way are not in it yet, and an answer overtaken by
     /// another tells an older, larger remainder: within one window the smaller count is true.
-    fn learn(&mut self, resource: Resource, told: Window, now: Instant) {
+    fn learn(&mut self, resource: Resource, window: Window, now: Instant) {
         let under_way = self.under_way;
-        self.turn_the_hour(now);
+        self.begin_hour(now);
         let slot = match resource {
             Resource::Core => &mut self.core,
             Resource::Registration => &mut self.registration,
         };
-        let size_changed = slot.is_none_or(|old| old.limit != told.limit);
+        let size_changed = slot.is_none_or(|old| old.limit != window.limit);
         let left = match slot.as_ref().filter(|_| !size_changed) {
-            Some(old) if is_stale(old, &told, now) => return,
-            Some(old) if old.assumed || told.ends < old.ends + MINUTE => old.left.min(told.left),
-            Some(_) | None => told.left.saturating_sub(under_way),
+            Some(old) if is_stale(old, &window, now) => return,
+            Some(old) if old.assumed || window.ends < old.ends + MINUTE => {
+                old.left.min(window.left)
+            }
+            Some(_) | None => window.left.saturating_sub(under_way),
         };
-        *slot = Some(Window { left, ..told });
+        *slot = Some(Window { left, ..window });
         if resource == Resource::Core && size_changed {
-            self.lists = Some(list_pace(told.limit, self.list_share));
+            self.lists = Some(list_pace(window.limit, self.list_share));
         }
     }
 
@@ -250,27 +252,27 @@ impl Budget {
 
     /// Falls silent: as long as asked, else until the window ends if it is spent, else a
     /// minute that doubles.
-    fn hush(&mut self, told: &Told, now: Instant) {
-        let spent = (told.remaining == Some(0)).then_some(told.reset_in).flatten();
+    fn hush(&mut self, headers: &RateLimitHeaders, now: Instant) {
+        let spent = (headers.remaining == Some(0)).then_some(headers.reset_in).flatten();
         let guess = (SILENCE * 2_u32.saturating_pow(self.turned_away.min(8))).min(LONGEST_SILENCE);
         self.turned_away = self.turned_away.saturating_add(1);
         // A spent window of one account is no reason to be silent about the other.
-        if told.retry_after.is_none() && spent.is_some() {
+        if headers.retry_after.is_none() && spent.is_some() {
             return;
         }
-        let until = now + told.retry_after.unwrap_or(guess);
+        let until = now + headers.retry_after.unwrap_or(guess);
         self.quiet_until = Some(self.quiet_until.map_or(until, |old| old.max(until)));
     }
 }
 
 /// Tells whether an answer speaks of a window that is over: it was under way when the hour turned.
-fn is_stale(old: &Window, told: &Window, now: Instant) -> bool {
-    if old.assumed { told.ends < now + MINUTE } else { told.ends + MINUTE < old.ends }
+fn is_stale(old: &Window, record: &Window, now: Instant) -> bool {
+    if old.assumed { record.ends < now + MINUTE } else { record.ends + MINUTE < old.ends }
 }
 
 fn hold(lane: Lane, wait: Duration, roll: u64, why: &'static str) -> Ruling {
     let wait = wait + spread(lane, roll);
-    if wait <= patience(lane) {
+    if wait <= wait_limit(lane) {
         Ruling::Again { wait }
     } else {
         Ruling::Refuse { after: wait, why }

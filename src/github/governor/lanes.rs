@@ -15,7 +15,7 @@ pub(super) fn floor(lane: Lane, limit: u32) -> u32 {
 }
 
 /// Returns how long a lane waits in place; longer waits are the caller's to plan.
-pub(super) fn patience(lane: Lane) -> Duration {
+pub(super) fn wait_limit(lane: Lane) -> Duration {
     match lane {
         Lane::Remove => Duration::from_secs(20),
         Lane::Mint => Duration::from_secs(10),

@@ -20,14 +20,14 @@
 mod budget;
 mod lanes;
 mod pace;
+mod rate_limit_headers;
 mod shell;
 #[cfg(test)]
 mod tests;
-mod told;
 
 pub use budget::{Budget, Limits, Ruling};
+pub use rate_limit_headers::{RateLimitHeaders, Resource};
 pub use shell::{Governor, Held, Permit};
-pub use told::{Resource, Told};
 
 /// Names the urgency of a call; the order is the order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

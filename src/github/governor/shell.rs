@@ -7,10 +7,10 @@ use ostler_actors::ports::Chance;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 
-use super::{Budget, Lane, Limits, Resource, Ruling, Told};
+use super::{Budget, Lane, Limits, RateLimitHeaders, Resource, Ruling};
 
 /// GitHub allows a hundred calls at once; the urgent have half of them to themselves.
-const AT_ONCE: usize = 48;
+const MAX_ROUTINE_CALLS: usize = 48;
 
 /// Lets calls of one identity through, by lane.
 pub struct Governor {
@@ -34,8 +34,8 @@ impl Governor {
     pub fn new(limits: Limits, chance: Arc<dyn Chance>) -> Self {
         Self {
             budget: Mutex::new(Budget::new(limits)),
-            urgent: Semaphore::new(AT_ONCE),
-            patient: Semaphore::new(AT_ONCE),
+            urgent: Semaphore::new(MAX_ROUTINE_CALLS),
+            patient: Semaphore::new(MAX_ROUTINE_CALLS),
             chance,
         }
     }
@@ -48,12 +48,12 @@ impl Governor {
         };
         let wait = self.place(lane).await?;
         // From here on the place is ours, and a caller who gives up gives it back.
-        let mut permit = Permit { governor: self, lane, seat: None, state: Granted::Unsent };
+        let mut permit = Permit { governor: self, lane, slot: None, state: Granted::Unsent };
         sleep(wait).await;
         if let Some(after) = self.budget().quiet(Instant::now()) {
             return Err(Held { after, why: "GitHub asked for silence" });
         }
-        permit.seat = room.acquire().await.ok();
+        permit.slot = room.acquire().await.ok();
         Ok(permit)
     }
 
@@ -88,7 +88,7 @@ impl Governor {
 pub struct Permit<'a> {
     governor: &'a Governor,
     lane: Lane,
-    seat: Option<SemaphorePermit<'a>>,
+    slot: Option<SemaphorePermit<'a>>,
     state: Granted,
 }
 
@@ -96,7 +96,7 @@ pub struct Permit<'a> {
 enum Granted {
     Unsent,
     Sent,
-    Told,
+    Answered,
 }
 
 impl Permit<'_> {
@@ -105,20 +105,20 @@ impl Permit<'_> {
         self.state = Granted::Sent;
     }
 
-    /// Takes what the answer told.
-    pub fn told(mut self, told: &Told) {
-        self.state = Granted::Told;
-        self.governor.budget().told(self.lane, told, Instant::now());
+    /// Records what the answer said about the budget.
+    pub fn record(mut self, headers: &RateLimitHeaders) {
+        self.state = Granted::Answered;
+        self.governor.budget().record(self.lane, headers, Instant::now());
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        drop(self.seat.take());
+        drop(self.slot.take());
         match self.state {
             Granted::Unsent => self.governor.budget().unsent(self.lane),
             Granted::Sent => self.governor.budget().lost(),
-            Granted::Told => {}
+            Granted::Answered => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use ostler_actors::ports::Chance;
 use proptest::prelude::*;
 use tokio::time::{Instant, sleep};
 
-use super::{Budget, Governor, Held, Lane, Limits, Resource, Ruling, Told};
+use super::{Budget, Governor, Held, Lane, Limits, RateLimitHeaders, Resource, Ruling};
 
 const HOUR: Duration = Duration::from_hours(1);
 const LIMITS: Limits = Limits { jit_per_minute: 166, poll_budget: 0.1 };
@@ -28,7 +28,7 @@ impl Counter {
         Self { limit, ..Self::default() }
     }
 
-    fn book(&mut self, resource: Resource, now: Instant) -> Told {
+    fn book(&mut self, resource: Resource, now: Instant) -> RateLimitHeaders {
         if self.ends.is_none_or(|ends| now >= ends) {
             self.ends = Some(now + HOUR);
             self.used = 0;
@@ -36,13 +36,13 @@ impl Counter {
         let turned_away = self.used >= self.limit;
         self.overdrawn += u32::from(turned_away);
         self.used = self.limit.min(self.used + 1);
-        Told {
+        RateLimitHeaders {
             resource: Some(resource),
             limit: Some(self.limit),
             remaining: Some(self.limit - self.used),
             reset_in: self.ends.map(|ends| ends - now),
             turned_away,
-            ..Told::default()
+            ..RateLimitHeaders::default()
         }
     }
 }
@@ -66,14 +66,14 @@ proptest! {
         let mut budget = Budget::new(Limits { jit_per_minute: 0, poll_budget: 1.0 });
         // The first answer tells the limits.
         prop_assert_eq!(budget.ask(Lane::Remove, now, 0), Ruling::Go { wait: Duration::ZERO });
-        budget.told(Lane::Remove, &github.book(Resource::Core, now), now);
-        let mut under_way: VecDeque<(Lane, Told)> = VecDeque::new();
+        budget.record(Lane::Remove, &github.book(Resource::Core, now), now);
+        let mut under_way: VecDeque<(Lane, RateLimitHeaders)> = VecDeque::new();
         let mut oldest = now;
         for (lane, wait, answers, roll) in steps {
             // An answer takes at most as long as our deadline.
             if now + Duration::from_secs(wait) > oldest + Duration::from_secs(20) {
-                for (lane, told) in under_way.drain(..) {
-                    budget.told(lane, &told, now);
+                for (lane, headers) in under_way.drain(..) {
+                    budget.record(lane, &headers, now);
                 }
             }
             now += Duration::from_secs(wait);
@@ -82,8 +82,8 @@ proptest! {
                 under_way.push_back((lane, github.book(Resource::Core, now)));
             }
             for _ in 0..answers {
-                if let Some((lane, told)) = under_way.pop_front() {
-                    budget.told(lane, &told, now);
+                if let Some((lane, headers)) = under_way.pop_front() {
+                    budget.record(lane, &headers, now);
                 }
             }
             prop_assert_eq!(github.overdrawn, 0);
@@ -96,14 +96,14 @@ proptest! {
         let now = Instant::now();
         let mut budget = Budget::new(LIMITS);
         for (lane, resource) in [(Lane::Remove, Resource::Core), (Lane::Mint, Resource::Core)] {
-            let told = Told {
+            let headers = RateLimitHeaders {
                 resource: Some(resource),
                 limit: Some(5_000),
                 remaining: Some(left),
                 reset_in: Some(Duration::from_secs(3_600 - spent)),
-                ..Told::default()
+                ..RateLimitHeaders::default()
             };
-            budget.told(lane, &told, now);
+            budget.record(lane, &headers, now);
         }
         for pair in Lane::ALL.windows(2) {
             prop_assert!(budget.room(pair[0], now) >= budget.room(pair[1], now));
@@ -118,7 +118,7 @@ proptest! {
         let begun = Instant::now();
         let mut budget = Budget::new(LIMITS);
         let retry_after = Some(Duration::from_secs(asked));
-        budget.told(Lane::Check, &Told { retry_after, turned_away: true, ..Told::default() }, begun);
+        budget.record(Lane::Check, &RateLimitHeaders { retry_after, turned_away: true, ..RateLimitHeaders::default() }, begun);
         let now = begun + Duration::from_secs(after);
         for lane in Lane::ALL {
             let goes = matches!(budget.clone().ask(lane, now, roll), Ruling::Go { .. });
@@ -149,18 +149,18 @@ proptest! {
 fn a_silence_without_a_date_doubles_and_ends_with_success() {
     let begun = Instant::now();
     let mut budget = Budget::new(LIMITS);
-    let away = Told { turned_away: true, ..Told::default() };
+    let away = RateLimitHeaders { turned_away: true, ..RateLimitHeaders::default() };
     let mut silences = Vec::new();
     let mut now = begun;
     for _ in 0..6 {
-        budget.told(Lane::Check, &away, now);
+        budget.record(Lane::Check, &away, now);
         let quiet = budget.quiet(now).expect("a silence");
         silences.push(quiet.as_secs() / 60);
         now += quiet;
     }
     assert_eq!(silences, [1, 2, 4, 8, 15, 15]);
-    budget.told(Lane::Check, &Told::default(), now);
-    budget.told(Lane::Check, &away, now);
+    budget.record(Lane::Check, &RateLimitHeaders::default(), now);
+    budget.record(Lane::Check, &away, now);
     assert_eq!(budget.quiet(now), Some(Duration::from_mins(1)));
 }
 
@@ -171,7 +171,7 @@ fn a_server_without_limits_is_not_held_back_except_by_our_own_pace() {
     for _ in 0..10_000 {
         for lane in Lane::ALL {
             assert_eq!(budget.ask(lane, now, 7), Ruling::Go { wait: Duration::ZERO });
-            budget.told(lane, &Told::default(), now);
+            budget.record(lane, &RateLimitHeaders::default(), now);
         }
     }
 }
@@ -196,7 +196,7 @@ impl Storm {
     async fn call(&self, lane: Lane) -> Result<(), Held> {
         let mut permit = self.governor.admit(lane).await?;
         permit.sent();
-        let told = match lane {
+        let headers = match lane {
             Lane::Mint => {
                 self.minted.lock().unwrap().push(Instant::now());
                 self.registrations.lock().unwrap().book(Resource::Registration, Instant::now())
@@ -206,7 +206,7 @@ impl Storm {
             }
         };
         sleep(Duration::from_millis(120)).await;
-        permit.told(&told);
+        permit.record(&headers);
         Ok(())
     }
 
@@ -281,7 +281,11 @@ async fn after_a_silence_the_urgent_come_first_and_nobody_comes_in_a_herd() {
     let retry_after = Some(Duration::from_mins(2));
     let mut permit = governor.admit(Lane::Check).await.unwrap();
     permit.sent();
-    permit.told(&Told { retry_after, turned_away: true, ..Told::default() });
+    permit.record(&RateLimitHeaders {
+        retry_after,
+        turned_away: true,
+        ..RateLimitHeaders::default()
+    });
     let begun = Instant::now();
     let mut callers = Vec::new();
     for number in 0..400 {
@@ -290,7 +294,7 @@ async fn after_a_silence_the_urgent_come_first_and_nobody_comes_in_a_herd() {
             loop {
                 match governor.admit(lane).await {
                     Ok(permit) => {
-                        permit.told(&Told::default());
+                        permit.record(&RateLimitHeaders::default());
                         return (lane, begun.elapsed());
                     }
                     Err(held) => sleep(held.after).await,

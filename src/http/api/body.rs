@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::http::problem::Problem;
 
 /// How large the body of a wish may be.
-const LARGEST: usize = 16 << 10;
+const MAX_BODY_BYTES: usize = 16 << 10;
 /// How long it may take.
 const SLOW: Duration = Duration::from_secs(10);
 
@@ -18,12 +18,14 @@ pub(super) async fn read<T: DeserializeOwned>(
     request: &HttpRequest,
     payload: web::Payload,
 ) -> Result<Option<T>, Problem> {
-    let too_large = || Problem::new(413, format!("the body is larger than {LARGEST} bytes"));
+    let too_large = || Problem::new(413, format!("the body is larger than {MAX_BODY_BYTES} bytes"));
     let announced = request.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
-    if announced.is_some_and(|text| text.parse::<u64>().is_ok_and(|size| size > LARGEST as u64)) {
+    if announced
+        .is_some_and(|text| text.parse::<u64>().is_ok_and(|size| size > MAX_BODY_BYTES as u64))
+    {
         return Err(too_large());
     }
-    let bytes = match tokio::time::timeout(SLOW, payload.to_bytes_limited(LARGEST)).await {
+    let bytes = match tokio::time::timeout(SLOW, payload.to_bytes_limited(MAX_BODY_BYTES)).await {
         Ok(Ok(Ok(bytes))) => bytes,
         Ok(Ok(Err(why))) => return Err(Problem::new(400, format!("the body broke off: {why}"))),
         Ok(Err(_)) => return Err(too_large()),

@@ -6,16 +6,16 @@ use ostler_actors::model::PoolId;
 use serde::Deserialize;
 
 use super::paging::Part;
-use super::shapes::{Death, DeathDetail, Listed, VerdictWord};
+use super::shapes::{Death, DeathDetail, Listed, VerdictName};
 use super::{instances, look};
-use crate::http::Doors;
+use crate::http::AppState;
 use crate::http::problem::Problem;
 use crate::store::DeathQuery;
 
 /// Narrows the list.
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::http) struct Which {
-    verdict: Option<VerdictWord>,
+    verdict: Option<VerdictName>,
     pool: Option<String>,
     since: Option<Timestamp>,
 }
@@ -24,7 +24,7 @@ pub(in crate::http) struct Which {
 #[utoipa::path(
     get, path = "/api/v1/deaths", tag = "deaths",
     params(
-        ("verdict" = Option<VerdictWord>, Query, description = "With this verdict only."),
+        ("verdict" = Option<VerdictName>, Query, description = "With this verdict only."),
         ("pool" = Option<String>, Query, description = "Of this pool only."),
         ("since" = Option<Timestamp>, Query, description = "Recorded at or after this only."),
         ("limit" = Option<u32>, Query, description = "How many at most.", minimum = 1, maximum = 1000),
@@ -37,7 +37,7 @@ pub(in crate::http) struct Which {
     )
 )]
 pub(in crate::http) async fn list(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     which: web::Query<Which>,
     part: web::Query<Part>,
 ) -> Result<web::Json<Listed<Death>>, Problem> {
@@ -46,7 +46,7 @@ pub(in crate::http) async fn list(
         pool: which.pool.as_deref().filter(|pool| !pool.contains('\0')).map(PoolId::new),
         since: which.since,
     };
-    let page = look(doors.history.deaths(&query, &part.page()?)).await?;
+    let page = look(app_state.history.deaths(&query, &part.page()?)).await?;
     let items = page.items.iter().map(Death::from).collect();
     Ok(web::Json(Listed { items, next_cursor: page.next_cursor }))
 }
@@ -61,11 +61,11 @@ pub(in crate::http) async fn list(
     )
 )]
 pub(in crate::http) async fn one(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     name: web::Path<String>,
 ) -> Result<web::Json<DeathDetail>, Problem> {
-    let row = instances::find(&doors, &name).await?;
-    let record = look(doors.records.exit(&row.id)).await?;
+    let row = instances::find(&app_state, &name).await?;
+    let record = look(app_state.records.exit(&row.id)).await?;
     let alive = || {
         let detail =
             format!("`{}` is {}; the record of its end is not written yet", row.id, row.state);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use actix_web::web;
 use jiff::{SignedDuration, Timestamp};
-use ostler_actors::jobs::{BudgetLeft, HoldUps, PoolStanding};
+use ostler_actors::jobs::{BudgetLeft, HoldUps, PoolStatus};
 use ostler_actors::model::{ForgeId, Job, JobState, PoolId, State};
 use ostler_actors::registry::PoolView;
 
@@ -15,7 +15,7 @@ use super::shapes::{
 };
 use crate::daemon::Stage;
 use crate::github::{Figures, GitHub, RateFigure};
-use crate::http::Doors;
+use crate::http::AppState;
 use crate::http::problem::Problem;
 
 /// Shows everything at a glance.
@@ -23,23 +23,24 @@ use crate::http::problem::Problem;
     get, path = "/api/v1/fleet", tag = "fleet",
     responses((status = 200, body = Fleet), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub(in crate::http) async fn fleet(doors: web::Data<Doors>) -> web::Json<Fleet> {
-    let (now, shown, config) = (doors.clock.now(), doors.status.shown(), doors.config.load());
-    let totals = doors.totals();
-    let foreign = doors.registry.foreign().into_iter();
+pub(in crate::http) async fn fleet(app_state: web::Data<AppState>) -> web::Json<Fleet> {
+    let (now, shown, config) =
+        (app_state.clock.now(), app_state.status.shown(), app_state.config.load());
+    let totals = app_state.totals();
+    let foreign = app_state.registry.foreign().into_iter();
     web::Json(Fleet {
         name: config.daemon.name.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         stage: shown.stage,
         leader: shown.stage == Stage::Leading,
-        controller: doors.controller.to_string(),
+        controller: app_state.controller.to_string(),
         now,
-        started_at: doors.started_at,
+        started_at: app_state.started_at,
         instances: totals.instances,
         jobs: totals.jobs,
         stuck: totals.stuck,
         leaks: totals.leaks,
-        violations: doors.registry.violations(),
+        violations: app_state.registry.violations(),
         foreign_machines: foreign
             .map(|(machine, seen)| ForeignMachine {
                 machine: machine.to_string(),
@@ -47,15 +48,15 @@ pub(in crate::http) async fn fleet(doors: web::Data<Doors>) -> web::Json<Fleet> 
                 holder: seen.holder.map(|holder| holder.to_string()),
             })
             .collect(),
-        pools: doors.pools(now),
-        forges: doors.forges(now),
+        pools: app_state.pools(now),
+        forges: app_state.forges(now),
         config_problem: shown.config_problem,
         oldest_queued_at: totals.oldest_queued_at,
     })
 }
 
 /// What several handlers read off the board.
-impl Doors {
+impl AppState {
     /// Returns the fleet in a few numbers.
     pub(in crate::http) fn totals(&self) -> Totals {
         let views = self.registry.pools();
@@ -116,13 +117,13 @@ impl Doors {
     }
 
     /// Returns the pools as the configuration and the board have them, for explanations.
-    pub(in crate::http) fn standings(&self, now: Timestamp) -> Vec<PoolStanding> {
+    pub(in crate::http) fn standings(&self, now: Timestamp) -> Vec<PoolStatus> {
         let mut views = self.views();
-        let standing = |spec: ostler_actors::model::PoolSpec| PoolStanding {
+        let row_status = |spec: ostler_actors::model::PoolSpec| PoolStatus {
             view: views.remove(&spec.id),
             spec: Arc::new(spec),
         };
-        self.config.load().pool_specs(now).into_iter().map(standing).collect()
+        self.config.load().pool_specs(now).into_iter().map(row_status).collect()
     }
 
     /// Returns what may hold jobs up beside the standing of their pools.

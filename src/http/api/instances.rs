@@ -11,10 +11,10 @@ use serde::Deserialize;
 use super::look;
 use super::paging::Part;
 use super::shapes::{
-    DeathDetail, Event, Explanation, Instance, InstanceDetail, Listed, Standing, StateWord,
+    DeathDetail, Event, Explanation, Instance, InstanceDetail, Listed, RowStatus, StateName,
     Timeline,
 };
-use crate::http::Doors;
+use crate::http::AppState;
 use crate::http::problem::Problem;
 use crate::store::InstanceQuery;
 
@@ -22,7 +22,7 @@ use crate::store::InstanceQuery;
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::http) struct Which {
     pool: Option<String>,
-    state: Option<StateWord>,
+    state: Option<StateName>,
     q: Option<String>,
     stuck: Option<bool>,
 }
@@ -46,7 +46,7 @@ impl Which {
     get, path = "/api/v1/instances", tag = "instances",
     params(
         ("pool" = Option<String>, Query, description = "Of this pool only."),
-        ("state" = Option<StateWord>, Query, description = "In this state only."),
+        ("state" = Option<StateName>, Query, description = "In this state only."),
         ("q" = Option<String>, Query, description = "Only those whose name, or machine's, host's, runner's or job's name, holds this text; of those that are there, not of those that are gone."),
         ("stuck" = Option<bool>, Query, description = "Only those that make no progress, or only the others."),
         ("limit" = Option<u32>, Query, description = "How many at most.", minimum = 1, maximum = 1000),
@@ -59,11 +59,11 @@ impl Which {
     )
 )]
 pub(in crate::http) async fn list(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     which: web::Query<Which>,
     part: web::Query<Part>,
 ) -> Result<web::Json<Listed<Instance>>, Problem> {
-    let now = doors.clock.now();
+    let now = app_state.clock.now();
     let pool = which.pool.as_deref().map(PoolId::new);
     let state = which.state.map(|state| state.0);
     if state == Some(State::Deleted) && (which.q.is_some() || which.stuck.is_some()) {
@@ -72,8 +72,8 @@ pub(in crate::http) async fn list(
     }
     if state == Some(State::Deleted) {
         let query = InstanceQuery { pool, state };
-        let page = look(doors.history.instances(&query, &part.page()?)).await?;
-        let gone = Standing { stuck: false, owned: false };
+        let page = look(app_state.history.instances(&query, &part.page()?)).await?;
+        let gone = RowStatus { stuck: false, owned: false };
         let items = page.items.iter().map(|row| Instance::of(row, gone)).collect();
         return Ok(web::Json(Listed { items, next_cursor: page.next_cursor }));
     }
@@ -82,13 +82,13 @@ pub(in crate::http) async fn list(
         pool.as_ref().is_none_or(|pool| row.pool == *pool)
             && state.is_none_or(|state| row.state == state)
             && which.names(row)
-            && which.stuck.is_none_or(|stuck| doors.is_stuck(row, now) == stuck)
+            && which.stuck.is_none_or(|stuck| app_state.is_stuck(row, now) == stuck)
     };
-    let mut rows = doors.registry.instances_after(part.after(), limit + 1, wanted);
+    let mut rows = app_state.registry.instances_after(part.after(), limit + 1, wanted);
     let more = rows.len() > limit;
     rows.truncate(limit);
     let next_cursor = rows.last().filter(|_| more).map(|row| row.id.to_string());
-    let items = rows.iter().map(|row| doors.shown(row, now)).collect();
+    let items = rows.iter().map(|row| app_state.shown(row, now)).collect();
     Ok(web::Json(Listed { items, next_cursor }))
 }
 
@@ -102,15 +102,15 @@ pub(in crate::http) async fn list(
     )
 )]
 pub(in crate::http) async fn one(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     name: web::Path<String>,
 ) -> Result<web::Json<InstanceDetail>, Problem> {
-    let row = find(&doors, &name).await?;
+    let row = find(&app_state, &name).await?;
     // Before there is an end there is no record of one, and nobody waits for the store.
     let death =
-        if row.state >= State::Ended { look(doors.records.exit(&row.id)).await? } else { None };
+        if row.state >= State::Ended { look(app_state.records.exit(&row.id)).await? } else { None };
     Ok(web::Json(InstanceDetail {
-        instance: doors.shown(&row, doors.clock.now()),
+        instance: app_state.shown(&row, app_state.clock.now()),
         warrant: row.warrant.as_ref().map(Into::into),
         end: serde_json::to_value(&row.end).unwrap_or_default(),
         death: death.as_ref().map(DeathDetail::from),
@@ -127,12 +127,12 @@ pub(in crate::http) async fn one(
     )
 )]
 pub(in crate::http) async fn timeline(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     name: web::Path<String>,
 ) -> Result<web::Json<Timeline>, Problem> {
-    let row = find(&doors, &name).await?;
+    let row = find(&app_state, &name).await?;
     let subject = Subject::Instance(row.id.clone());
-    let events = look(doors.history.timeline_with_places(&subject)).await?;
+    let events = look(app_state.history.timeline_with_places(&subject)).await?;
     Ok(web::Json(Timeline { items: events.iter().map(Event::from).collect() }))
 }
 
@@ -146,27 +146,27 @@ pub(in crate::http) async fn timeline(
     )
 )]
 pub(in crate::http) async fn explain(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     name: web::Path<String>,
 ) -> Result<web::Json<Explanation>, Problem> {
-    let row = find(&doors, &name).await?;
+    let row = find(&app_state, &name).await?;
     let subject = Subject::Instance(row.id.clone());
-    let events = look(doors.records.timeline(&subject)).await?;
-    let now = doors.clock.now();
+    let events = look(app_state.records.timeline(&subject)).await?;
+    let now = app_state.clock.now();
     let mut lines =
-        doors.with_policy(&row.pool, |policy| explain_instance(&row, &events, policy, now));
-    lines.extend(doors.forge_doubt(&row, now));
+        app_state.with_policy(&row.pool, |policy| explain_instance(&row, &events, policy, now));
+    lines.extend(app_state.forge_doubt(&row, now));
     Ok(web::Json(Explanation { subject: (&subject).into(), lines }))
 }
 
-impl Doors {
+impl AppState {
     /// Shows a row with what the board knows beside it.
     fn shown(&self, row: &model::Instance, now: Timestamp) -> Instance {
-        let standing = Standing {
+        let row_status = RowStatus {
             stuck: self.is_stuck(row, now),
             owned: row.state != State::Deleted && !self.registry.is_ownerless(&row.id),
         };
-        Instance::of(row, standing)
+        Instance::of(row, row_status)
     }
 
     /// Says why the forge could not tell whether a job runs there, if that is what keeps it.
@@ -188,22 +188,26 @@ impl Doors {
 }
 
 /// Finds an instance by its name or its runner's: on the board, else in the records.
-pub(super) async fn find(doors: &Doors, name: &str) -> Result<Arc<model::Instance>, Problem> {
+pub(super) async fn find(
+    app_state: &AppState,
+    name: &str,
+) -> Result<Arc<model::Instance>, Problem> {
     if name.contains('\0') {
         return Err(unknown(name));
     }
     let own = InstanceId::new(name);
-    if let Some(row) = doors.registry.instance(&own) {
+    if let Some(row) = app_state.registry.instance(&own) {
         return Ok(row);
     }
     let runner = RunnerName::new(name);
-    if let Some(row) = doors.registry.instances_after(None, 1, |row| row.answers_to(&runner)).pop()
+    if let Some(row) =
+        app_state.registry.instances_after(None, 1, |row| row.answers_to(&runner)).pop()
     {
         return Ok(row);
     }
     let first = name.rsplit_once('-').filter(|(_, number)| number.parse::<u32>().is_ok());
     for id in [Some(own), first.map(|(base, _)| InstanceId::new(base))].into_iter().flatten() {
-        let stored = look(doors.records.instance(&id)).await?;
+        let stored = look(app_state.records.instance(&id)).await?;
         if let Some(row) = stored.filter(|row| row.id.as_str() == name || row.answers_to(&runner)) {
             return Ok(Arc::new(row));
         }

@@ -9,15 +9,15 @@ use serde::Deserialize;
 
 use super::look;
 use super::paging::{Part, bad_cursor};
-use super::shapes::{Event, Explanation, Job, JobStateWord, Listed, Timeline};
-use crate::http::Doors;
+use super::shapes::{Event, Explanation, Job, JobStateName, Listed, Timeline};
+use crate::http::AppState;
 use crate::http::problem::Problem;
 use crate::store::JobQuery;
 
 /// Narrows the list.
 #[derive(Clone, Debug, Deserialize)]
 pub(in crate::http) struct Which {
-    state: Option<JobStateWord>,
+    state: Option<JobStateName>,
 }
 
 /// Lists jobs: all of them, the latest first; or those in one state, which for jobs that are not
@@ -25,7 +25,7 @@ pub(in crate::http) struct Which {
 #[utoipa::path(
     get, path = "/api/v1/jobs", tag = "jobs",
     params(
-        ("state" = Option<JobStateWord>, Query, description = "In this state only."),
+        ("state" = Option<JobStateName>, Query, description = "In this state only."),
         ("limit" = Option<u32>, Query, description = "How many at most.", minimum = 1, maximum = 1000),
         ("cursor" = Option<String>, Query, description = "Where the last part ended.")
     ),
@@ -36,31 +36,31 @@ pub(in crate::http) struct Which {
     )
 )]
 pub(in crate::http) async fn list(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     which: web::Query<Which>,
     part: web::Query<Part>,
 ) -> Result<web::Json<Listed<Job>>, Problem> {
     let state = which.state.map(|state| state.0);
     if let Some(state) = state.filter(|state| *state < JobState::Completed) {
-        return open(&doors, state, &part).map(web::Json);
+        return open(&app_state, state, &part).map(web::Json);
     }
-    let page = look(doors.history.jobs(&JobQuery { state }, &part.page()?)).await?;
-    let items = doors.with_reasons(page.items.into_iter().map(Arc::new).collect());
+    let page = look(app_state.history.jobs(&JobQuery { state }, &part.page()?)).await?;
+    let items = app_state.with_reasons(page.items.into_iter().map(Arc::new).collect());
     Ok(web::Json(Listed { items, next_cursor: page.next_cursor }))
 }
 
 /// Lists jobs that are not over, off the board.
-fn open(doors: &Doors, state: JobState, part: &Part) -> Result<Listed<Job>, Problem> {
+fn open(app_state: &AppState, state: JobState, part: &Part) -> Result<Listed<Job>, Problem> {
     let limit = usize::try_from(part.limit()?).unwrap_or(usize::MAX);
     let after = part.after().map(str::parse::<Place>).transpose()?;
-    let mut jobs = doors.registry.jobs();
+    let mut jobs = app_state.registry.jobs();
     jobs.retain(|job| {
         job.state() == state && after.as_ref().is_none_or(|after| Place::of(job) > *after)
     });
     let more = jobs.len() > limit;
     jobs.truncate(limit);
     let next_cursor = jobs.last().filter(|_| more).map(|job| Place::of(job).to_string());
-    Ok(Listed { items: doors.with_reasons(jobs), next_cursor })
+    Ok(Listed { items: app_state.with_reasons(jobs), next_cursor })
 }
 
 /// Names a job's place in the line: by age, then by id.
@@ -101,11 +101,11 @@ impl std::str::FromStr for Place {
     )
 )]
 pub(in crate::http) async fn one(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     id: web::Path<String>,
 ) -> Result<web::Json<Job>, Problem> {
-    let job = find(&doors, &id).await?;
-    doors.with_reasons(vec![job]).pop().map(web::Json).ok_or_else(|| unknown(&id))
+    let job = find(&app_state, &id).await?;
+    app_state.with_reasons(vec![job]).pop().map(web::Json).ok_or_else(|| unknown(&id))
 }
 
 /// Returns everything that happened to a job, in order.
@@ -118,11 +118,12 @@ pub(in crate::http) async fn one(
     )
 )]
 pub(in crate::http) async fn timeline(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     id: web::Path<String>,
 ) -> Result<web::Json<Timeline>, Problem> {
-    let job = find(&doors, &id).await?;
-    let events = look(doors.history.timeline_with_places(&Subject::Job(job.id.clone()))).await?;
+    let job = find(&app_state, &id).await?;
+    let events =
+        look(app_state.history.timeline_with_places(&Subject::Job(job.id.clone()))).await?;
     Ok(web::Json(Timeline { items: events.iter().map(Event::from).collect() }))
 }
 
@@ -136,18 +137,18 @@ pub(in crate::http) async fn timeline(
     )
 )]
 pub(in crate::http) async fn explain(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     id: web::Path<String>,
 ) -> Result<web::Json<Explanation>, Problem> {
-    let job = find(&doors, &id).await?;
+    let job = find(&app_state, &id).await?;
     let subject = Subject::Job(job.id.clone());
-    let events = look(doors.records.timeline(&subject)).await?;
-    let now = doors.clock.now();
-    let lines = explain_job(&job, &events, &doors.standings(now), &doors.holdups(now), now);
+    let events = look(app_state.records.timeline(&subject)).await?;
+    let now = app_state.clock.now();
+    let lines = explain_job(&job, &events, &app_state.standings(now), &app_state.holdups(now), now);
     Ok(web::Json(Explanation { subject: (&subject).into(), lines }))
 }
 
-impl Doors {
+impl AppState {
     /// Shows jobs, each with why it waits.
     fn with_reasons(&self, jobs: Vec<Arc<model::Job>>) -> Vec<Job> {
         let now = self.clock.now();
@@ -161,12 +162,12 @@ impl Doors {
 }
 
 /// Finds a job: on the board, else in the records.
-async fn find(doors: &Doors, text: &str) -> Result<Arc<model::Job>, Problem> {
-    for id in ids(doors, text).ok_or_else(|| unknown(text))? {
-        if let Some(job) = doors.registry.job(&id) {
+async fn find(app_state: &AppState, text: &str) -> Result<Arc<model::Job>, Problem> {
+    for id in ids(app_state, text).ok_or_else(|| unknown(text))? {
+        if let Some(job) = app_state.registry.job(&id) {
             return Ok(job);
         }
-        if let Some(job) = look(doors.records.job(&id)).await? {
+        if let Some(job) = look(app_state.records.job(&id)).await? {
             return Ok(Arc::new(job));
         }
     }
@@ -174,8 +175,8 @@ async fn find(doors: &Doors, text: &str) -> Result<Arc<model::Job>, Problem> {
 }
 
 /// Returns the jobs a text may mean: one of the forge it names, or one of any forge.
-fn ids(doors: &Doors, text: &str) -> Option<Vec<JobId>> {
-    let config = doors.config.load();
+fn ids(app_state: &AppState, text: &str) -> Option<Vec<JobId>> {
+    let config = app_state.config.load();
     let known = |forge: &str| config.forges.contains_key(forge);
     if let Some((forge, number)) = text.rsplit_once('/') {
         let number = number.parse().ok().filter(|_| known(forge))?;

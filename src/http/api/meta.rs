@@ -4,7 +4,7 @@ use actix_web::web;
 use serde_json::Value;
 
 use super::shapes::Version;
-use crate::http::Doors;
+use crate::http::AppState;
 use crate::http::problem::Problem;
 use crate::store::SCHEMA;
 
@@ -13,8 +13,8 @@ use crate::store::SCHEMA;
     get, path = "/api/v1/config", tag = "daemon",
     responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub(in crate::http) async fn config(doors: web::Data<Doors>) -> web::Json<Value> {
-    web::Json(doors.config.load().redacted())
+pub(in crate::http) async fn config(app_state: web::Data<AppState>) -> web::Json<Value> {
+    web::Json(app_state.config.load().redacted())
 }
 
 /// Shows what runs here.

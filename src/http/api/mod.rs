@@ -5,9 +5,9 @@
 //! reading connections, with a deadline. Wishes go to the fleet as letters; the owner answers,
 //! and a refusal is a 409 with the owner's own sentence.
 
+mod actions;
 mod body;
 mod deaths;
-mod deeds;
 mod fleet;
 mod instances;
 mod jobs;
@@ -27,13 +27,13 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::{Error, HttpMessage as _, HttpRequest, Resource, web};
 use ostler_actors::ports::StoreError;
 
-pub(super) use stream::Hub;
+pub(super) use stream::EventHub;
 
-use super::Doors;
+use super::AppState;
 use super::problem::{Problem, not_found, wrong_method};
 
 /// How long the store may take for what somebody looks up.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Mounts the API.
 pub(super) fn routes(app: &mut web::ServiceConfig) {
@@ -44,13 +44,13 @@ pub(super) fn routes(app: &mut web::ServiceConfig) {
             .service(only("/pools", "GET").route(web::get().to(pools::list)))
             .service(only("/pools/{name}", "GET").route(web::get().to(pools::one)))
             .service(only("/pools/{name}/explain", "GET").route(web::get().to(pools::explain)))
-            .service(only("/pools/{name}/drain", "POST").route(web::post().to(deeds::drain)))
-            .service(only("/pools/{name}/resume", "POST").route(web::post().to(deeds::resume)))
+            .service(only("/pools/{name}/drain", "POST").route(web::post().to(actions::drain)))
+            .service(only("/pools/{name}/resume", "POST").route(web::post().to(actions::resume)))
             .service(only("/instances", "GET").route(web::get().to(instances::list)))
             .service(
                 only("/instances/{name}", "GET, DELETE")
                     .route(web::get().to(instances::one))
-                    .route(web::delete().to(deeds::delete)),
+                    .route(web::delete().to(actions::delete)),
             )
             .service(
                 only("/instances/{name}/timeline", "GET").route(web::get().to(instances::timeline)),
@@ -58,8 +58,10 @@ pub(super) fn routes(app: &mut web::ServiceConfig) {
             .service(
                 only("/instances/{name}/explain", "GET").route(web::get().to(instances::explain)),
             )
-            .service(only("/instances/{name}/forget", "POST").route(web::post().to(deeds::forget)))
-            .service(only("/foreign/adopt", "POST").route(web::post().to(deeds::adopt)))
+            .service(
+                only("/instances/{name}/forget", "POST").route(web::post().to(actions::forget)),
+            )
+            .service(only("/foreign/adopt", "POST").route(web::post().to(actions::adopt)))
             .service(only("/jobs", "GET").route(web::get().to(jobs::list)))
             .service(only("/jobs/{id}", "GET").route(web::get().to(jobs::one)))
             .service(only("/jobs/{id}/timeline", "GET").route(web::get().to(jobs::timeline)))
@@ -87,11 +89,12 @@ async fn admit(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<impl MessageBody>, Error> {
     let caller = {
-        let doors = request.app_data::<web::Data<Doors>>();
+        let app_state = request.app_data::<web::Data<AppState>>();
         let peer = request.peer_addr().map(|address| address.ip());
-        let admit =
-            |doors: &web::Data<Doors>| doors.gate.admit(request.headers(), request.method(), peer);
-        doors.map_or_else(|| Err(Problem::new(500, "the doors are not there")), admit)
+        let admit = |app_state: &web::Data<AppState>| {
+            app_state.gate.admit(request.headers(), request.method(), peer)
+        };
+        app_state.map_or_else(|| Err(Problem::new(500, "the doors are not there")), admit)
     };
     let mut answer = match caller {
         Ok(caller) => {
@@ -111,7 +114,7 @@ async fn admit(
 
 /// Waits for the store, not for ever.
 async fn look<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T, Problem> {
-    match tokio::time::timeout(PATIENCE, read).await {
+    match tokio::time::timeout(STORE_TIMEOUT, read).await {
         Ok(Ok(found)) => Ok(found),
         Ok(Err(why)) => {
             tracing::warn!("a reader of the history got no answer: {why}");
@@ -119,7 +122,7 @@ async fn look<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T,
         }
         Err(_) => Err(Problem::new(
             503,
-            format!("the store did not answer in {} s; try again", PATIENCE.as_secs()),
+            format!("the store did not answer in {} s; try again", STORE_TIMEOUT.as_secs()),
         )),
     }
 }

@@ -4,7 +4,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
 use super::shapes::{Event, Lagged, Totals};
-use super::{deaths, deeds, fleet, instances, jobs, meta, pools, stream};
+use super::{actions, deaths, fleet, instances, jobs, meta, pools, stream};
 
 /// Gathers the description.
 #[derive(OpenApi)]
@@ -21,15 +21,15 @@ use super::{deaths, deeds, fleet, instances, jobs, meta, pools, stream};
         pools::list,
         pools::one,
         pools::explain,
-        deeds::drain,
-        deeds::resume,
+        actions::drain,
+        actions::resume,
         instances::list,
         instances::one,
-        deeds::delete,
+        actions::delete,
         instances::timeline,
         instances::explain,
-        deeds::forget,
-        deeds::adopt,
+        actions::forget,
+        actions::adopt,
         jobs::list,
         jobs::one,
         jobs::timeline,

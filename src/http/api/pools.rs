@@ -7,7 +7,7 @@ use ostler_actors::pool::explain_pool;
 
 use super::look;
 use super::shapes::{Explanation, Listed, Pool, PoolDetail};
-use crate::http::Doors;
+use crate::http::AppState;
 use crate::http::problem::Problem;
 
 /// Lists the pools, in the order of the configuration.
@@ -15,8 +15,8 @@ use crate::http::problem::Problem;
     get, path = "/api/v1/pools", tag = "pools",
     responses((status = 200, body = Listed<Pool>), (status = "4XX", body = Problem, content_type = "application/problem+json"))
 )]
-pub(in crate::http) async fn list(doors: web::Data<Doors>) -> web::Json<Listed<Pool>> {
-    web::Json(Listed { items: doors.pools(doors.clock.now()), next_cursor: None })
+pub(in crate::http) async fn list(app_state: web::Data<AppState>) -> web::Json<Listed<Pool>> {
+    web::Json(Listed { items: app_state.pools(app_state.clock.now()), next_cursor: None })
 }
 
 /// Shows one pool and why it is so.
@@ -29,13 +29,13 @@ pub(in crate::http) async fn list(doors: web::Data<Doors>) -> web::Json<Listed<P
     )
 )]
 pub(in crate::http) async fn one(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     name: web::Path<String>,
 ) -> Result<web::Json<PoolDetail>, Problem> {
-    let now = doors.clock.now();
-    let found = doors.pools(now).into_iter().find(|pool| pool.name == *name);
+    let now = app_state.clock.now();
+    let found = app_state.pools(now).into_iter().find(|pool| pool.name == *name);
     let pool = found.ok_or_else(|| unknown(&name))?;
-    let explain = said(&doors, &name, now).await?;
+    let explain = said(&app_state, &name, now).await?;
     Ok(web::Json(PoolDetail { pool, explain }))
 }
 
@@ -49,28 +49,28 @@ pub(in crate::http) async fn one(
     )
 )]
 pub(in crate::http) async fn explain(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     name: web::Path<String>,
 ) -> Result<web::Json<Explanation>, Problem> {
-    let now = doors.clock.now();
-    if !doors.pools(now).iter().any(|pool| pool.name == *name) {
+    let now = app_state.clock.now();
+    if !app_state.pools(now).iter().any(|pool| pool.name == *name) {
         return Err(unknown(&name));
     }
     let subject = Subject::Pool(PoolId::new(name.as_str()));
-    let lines = said(&doors, &name, now).await?;
+    let lines = said(&app_state, &name, now).await?;
     Ok(web::Json(Explanation { subject: (&subject).into(), lines }))
 }
 
-async fn said(doors: &Doors, name: &str, now: Timestamp) -> Result<Vec<String>, Problem> {
+async fn said(app_state: &AppState, name: &str, now: Timestamp) -> Result<Vec<String>, Problem> {
     let id = PoolId::new(name);
-    let Some(view) = doors.views().remove(&id) else {
-        let stage = doors.status.shown().stage;
+    let Some(view) = app_state.views().remove(&id) else {
+        let stage = app_state.status.shown().stage;
         return Ok(vec![format!(
             "pool `{name}` has not shown itself yet: this daemon is {}",
-            super::shapes::word(&stage)
+            super::shapes::serde_name(&stage)
         )]);
     };
-    let events = look(doors.records.timeline(&Subject::Pool(id))).await?;
+    let events = look(app_state.records.timeline(&Subject::Pool(id))).await?;
     Ok(explain_pool(&view, &events, now))
 }
 

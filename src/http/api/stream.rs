@@ -21,7 +21,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::timeout;
 
 use super::shapes::{Event, Lagged, Totals};
-use crate::http::Doors;
+use crate::http::AppState;
 use crate::http::problem::Problem;
 use crate::store::{History, Sequenced};
 
@@ -32,14 +32,14 @@ const READERS: usize = 2000;
 /// How often silence is broken, so that nobody in between closes the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How many events are read from the store at once.
-const AT_ONCE: u32 = 500;
+const READ_BATCH: u32 = 500;
 /// How many events somebody who comes back is given again.
 const REPLAY: i64 = 20_000;
 /// How many lines are sent together.
 const TOGETHER: usize = 64;
 
 /// Where events are told to readers.
-pub(in crate::http) struct Hub {
+pub(in crate::http) struct EventHub {
     ring: broadcast::Sender<Arc<Line>>,
     last: AtomicI64,
     readers: Arc<AtomicUsize>,
@@ -52,7 +52,7 @@ struct Line {
     text: web::Bytes,
 }
 
-impl Default for Hub {
+impl Default for EventHub {
     fn default() -> Self {
         Self {
             ring: broadcast::channel(RING).0,
@@ -63,14 +63,14 @@ impl Default for Hub {
     }
 }
 
-impl Hub {
+impl EventHub {
     /// Tells an event.
-    pub(in crate::http) fn tell(&self, told: &Sequenced) {
-        self.last.fetch_max(told.seq, Ordering::Relaxed);
+    pub(in crate::http) fn tell(&self, event: &Sequenced) {
+        self.last.fetch_max(event.seq, Ordering::Relaxed);
         if self.ring.receiver_count() > 0 {
-            let text = line("event", Some(told.seq), &Event::from(told));
+            let text = line("event", Some(event.seq), &Event::from(event));
             // The last reader may just have left.
-            drop(self.ring.send(Arc::new(Line { seq: Some(told.seq), text })));
+            drop(self.ring.send(Arc::new(Line { seq: Some(event.seq), text })));
         }
     }
 
@@ -92,16 +92,16 @@ impl Hub {
         self.closed.send_replace(true);
     }
 
-    fn seat(&self) -> Option<Seat> {
-        let seat = Seat(Arc::clone(&self.readers));
-        (self.readers.fetch_add(1, Ordering::Relaxed) < READERS).then_some(seat)
+    fn reader_slot(&self) -> Option<ReaderSlot> {
+        let reader_slot = ReaderSlot(Arc::clone(&self.readers));
+        (self.readers.fetch_add(1, Ordering::Relaxed) < READERS).then_some(reader_slot)
     }
 }
 
 /// A reader's place; given back when the reader goes, however it goes.
-struct Seat(Arc<AtomicUsize>);
+struct ReaderSlot(Arc<AtomicUsize>);
 
-impl Drop for Seat {
+impl Drop for ReaderSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -121,7 +121,7 @@ impl Drop for Seat {
     )
 )]
 pub(in crate::http) async fn events(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     request: HttpRequest,
 ) -> Result<HttpResponse, Problem> {
     let resume =
@@ -135,18 +135,18 @@ pub(in crate::http) async fn events(
                 })?)
             }
         };
-    let hub = &doors.hub;
-    let seat = hub
-        .seat()
+    let event_hub = &app_state.event_hub;
+    let reader_slot = event_hub
+        .reader_slot()
         .ok_or_else(|| Problem::new(503, format!("{READERS} readers follow the events already")))?;
     let reader = Reader {
-        _seat: seat,
-        lines: hub.ring.subscribe(),
-        closed: hub.closed.subscribe(),
-        history: Arc::clone(&doors.history),
-        sent: resume.unwrap_or_else(|| hub.last.load(Ordering::Relaxed)),
+        _reader_slot: reader_slot,
+        lines: event_hub.ring.subscribe(),
+        closed: event_hub.closed.subscribe(),
+        history: Arc::clone(&app_state.history),
+        sent: resume.unwrap_or_else(|| event_hub.last.load(Ordering::Relaxed)),
         replaying: resume.is_some(),
-        greeting: Some(greeting(&doors.totals())),
+        greeting: Some(greeting(&app_state.totals())),
     };
     let stream = futures_util::stream::unfold(reader, async |mut reader| {
         let text = reader.next().await?;
@@ -161,7 +161,7 @@ pub(in crate::http) async fn events(
 
 /// One who follows the events.
 struct Reader {
-    _seat: Seat,
+    _reader_slot: ReaderSlot,
     lines: broadcast::Receiver<Arc<Line>>,
     closed: watch::Receiver<bool>,
     history: Arc<dyn History>,
@@ -244,12 +244,12 @@ impl Reader {
             text.extend_from_slice(&lagged(u64::try_from(last - REPLAY - self.sent).unwrap_or(0)));
             self.sent = last - REPLAY;
         }
-        match self.history.events_after(self.sent, AT_ONCE).await {
+        match self.history.events_after(self.sent, READ_BATCH).await {
             Ok(events) if events.is_empty() => self.replaying = false,
             Ok(events) => {
-                for told in &events {
-                    text.extend_from_slice(&line("event", Some(told.seq), &Event::from(told)));
-                    self.sent = told.seq;
+                for event in &events {
+                    text.extend_from_slice(&line("event", Some(event.seq), &Event::from(event)));
+                    self.sent = event.seq;
                 }
             }
             Err(why) => {

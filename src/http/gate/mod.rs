@@ -104,7 +104,7 @@ impl Gate {
         let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
         origin::check(
             &self.hosts,
-            &origin::Told {
+            &origin::RequestHeaders {
                 host: text(HOST).unwrap_or_default(),
                 origin: text(ORIGIN),
                 site: headers.get("Sec-Fetch-Site").and_then(|value| value.to_str().ok()),

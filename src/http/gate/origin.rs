@@ -7,7 +7,7 @@
 use crate::config::Http;
 
 /// What a request says about itself.
-pub(super) struct Told<'a> {
+pub(super) struct RequestHeaders<'a> {
     pub(super) host: &'a str,
     pub(super) origin: Option<&'a str>,
     pub(super) site: Option<&'a str>,
@@ -21,9 +21,13 @@ pub(super) fn names_of(config: &Http) -> Vec<String> {
 }
 
 /// Decides; the sentence says why not.
-pub(super) fn check(names: &[String], told: &Told<'_>, changes: bool) -> Result<(), &'static str> {
+pub(super) fn check(
+    names: &[String],
+    headers: &RequestHeaders<'_>,
+    changes: bool,
+) -> Result<(), &'static str> {
     let ours = |name: &str| is_loopback(name) || names.iter().any(|known| known == name);
-    if !ours(&name_of(told.host)) {
+    if !ours(&name_of(headers.host)) {
         return Err("there are no tokens, so only this machine may ask: call it `localhost` or \
                     `127.0.0.1`, or configure [[http.token]]");
     }
@@ -32,14 +36,14 @@ pub(super) fn check(names: &[String], told: &Told<'_>, changes: bool) -> Result<
     }
     let foreign = "this request comes from another site's page; ask from the daemon's own page or \
                    a command line";
-    if let Some(origin) = told.origin {
+    if let Some(origin) = headers.origin {
         let place = origin.split_once("://").map(|(_, place)| place);
         // The page's address and ours are one, up to letter case.
-        if !place.is_some_and(|place| place.eq_ignore_ascii_case(told.host)) {
+        if !place.is_some_and(|place| place.eq_ignore_ascii_case(headers.host)) {
             return Err(foreign);
         }
     }
-    match told.site {
+    match headers.site {
         None | Some("same-origin" | "none") => Ok(()),
         Some(_) => Err(foreign),
     }
@@ -67,7 +71,7 @@ mod tests {
     use super::*;
 
     fn asked(host: &str, origin: Option<&str>, site: Option<&str>, changes: bool) -> bool {
-        check(&["ci.example.com".into()], &Told { host, origin, site }, changes).is_ok()
+        check(&["ci.example.com".into()], &RequestHeaders { host, origin, site }, changes).is_ok()
     }
 
     #[test]

@@ -13,11 +13,11 @@ use ostler_actors::ports::Jit;
 use serde_json::json;
 
 use super::Boot;
-use crate::http::Doors;
+use crate::http::AppState;
 use crate::tokens::Bearer;
 
 /// How long the owner of an instance may take to answer; clients ask again after 5xx.
-const PATIENCE: Duration = Duration::from_secs(10);
+const OWNER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A machine that is being set up.
 pub(super) struct Caller {
@@ -30,19 +30,19 @@ impl Caller {
     /// Returns who calls, or the answer for whoever may not.
     pub(super) async fn of(
         request: &HttpRequest,
-        doors: &Doors,
+        app_state: &AppState,
     ) -> Result<Self, Box<HttpResponse>> {
         let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header.and_then(|value| value.strip_prefix("Bearer "));
-        let bearer = token.and_then(|token| doors.tokens.as_ref()?.check(token.trim()));
+        let bearer = token.and_then(|token| app_state.tokens.as_ref()?.check(token.trim()));
         let Some(bearer) = bearer else { return Err(unheard().into()) };
-        let Some(row) = doors.registry.instance(&bearer.instance) else {
-            return Err(unknown(&bearer, doors).await.into());
+        let Some(row) = app_state.registry.instance(&bearer.instance) else {
+            return Err(unknown(&bearer, app_state).await.into());
         };
         if row.mints != bearer.attempt || !is_set_up(&row) {
             return Err(unheard().into());
         }
-        let Some(boot) = doors.boot(row.pool.as_str()) else {
+        let Some(boot) = app_state.boot(row.pool.as_str()) else {
             let why = format!("pool `{}` is configured no more", row.pool);
             return Err(failure(409, "there is nothing to set up", Some(&why)).into());
         };
@@ -52,12 +52,12 @@ impl Caller {
     /// Tells the instance's owner what its machine says; returns the JIT config if it asked for it.
     pub(super) async fn say(
         self,
-        doors: &Doors,
+        app_state: &AppState,
         word: Word,
     ) -> Result<Option<Jit>, Box<HttpResponse>> {
         let Bearer { instance, attempt } = self.bearer;
-        let letter = |reply| ToFleet::Word { instance, attempt, word, reply };
-        match doors.fleet.ask(letter, PATIENCE).await {
+        let message = |reply| ToFleet::Word { instance, attempt, word, reply };
+        match app_state.fleet.ask(message, OWNER_TIMEOUT).await {
             Ok(Ok(jit)) => Ok(jit),
             Ok(Err(Refusal::Unsettled)) | Err(_) => Err(later().into()),
             Ok(Err(_)) => Err(unheard().into()),
@@ -67,8 +67,8 @@ impl Caller {
 
 /// Answers a machine whose owner is not on the board: he may be about to take it over, after a
 /// restart or elsewhere, and a machine that is refused gives up for good.
-async fn unknown(bearer: &Bearer, doors: &Doors) -> HttpResponse {
-    match doors.records.instance(&bearer.instance).await {
+async fn unknown(bearer: &Bearer, app_state: &AppState) -> HttpResponse {
+    match app_state.records.instance(&bearer.instance).await {
         Ok(Some(row)) if is_set_up(&row) => later(),
         Ok(_) => unheard(),
         Err(_) => later(),

@@ -96,7 +96,7 @@ impl Boot {
             Scope::Organization(owner) => owner.clone(),
             Scope::Enterprise(slug) => slug.clone(),
         };
-        let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+        let fits = |message: char| message.is_ascii_alphanumeric() || "._-".contains(message);
         let place: String = place.chars().map(|it| if fits(it) { it } else { '-' }).collect();
         format!("actions.runner.{place}")
     }

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::bearer::{Caller, failure};
 use super::both;
-use crate::http::Doors;
+use crate::http::AppState;
 
 /// No machine has more to say at once.
-const LONGEST: usize = 64 << 10;
+const MAX_REPORT_BYTES: usize = 64 << 10;
 
 /// Says what machines may tell.
 pub(super) fn routes(app: &mut web::ServiceConfig) {
@@ -19,29 +19,33 @@ pub(super) fn routes(app: &mut web::ServiceConfig) {
         .service(at("system-info").route(web::post().to(system_info)));
 }
 
-async fn status(doors: web::Data<Doors>, request: HttpRequest, body: web::Payload) -> HttpResponse {
-    tell(&doors, &request, body, heard_status).await
-}
-
-async fn system_info(
-    doors: web::Data<Doors>,
+async fn status(
+    app_state: web::Data<AppState>,
     request: HttpRequest,
     body: web::Payload,
 ) -> HttpResponse {
-    tell(&doors, &request, body, heard_system).await
+    tell(&app_state, &request, body, heard_status).await
+}
+
+async fn system_info(
+    app_state: web::Data<AppState>,
+    request: HttpRequest,
+    body: web::Payload,
+) -> HttpResponse {
+    tell(&app_state, &request, body, heard_system).await
 }
 
 async fn tell(
-    doors: &Doors,
+    app_state: &AppState,
     request: &HttpRequest,
     body: web::Payload,
     read: fn(&Value) -> Result<Word, &'static str>,
 ) -> HttpResponse {
-    let caller = match Caller::of(request, doors).await {
+    let caller = match Caller::of(request, app_state).await {
         Ok(caller) => caller,
         Err(answer) => return *answer,
     };
-    let Ok(Ok(body)) = body.to_bytes_limited(LONGEST).await else {
+    let Ok(Ok(body)) = body.to_bytes_limited(MAX_REPORT_BYTES).await else {
         return failure(400, "Bad Request", Some("the body is too long or broke off"));
     };
     let value = serde_json::from_slice(&body).unwrap_or(Value::Null);
@@ -49,7 +53,7 @@ async fn tell(
         Ok(word) => word,
         Err(why) => return failure(400, "Bad Request", Some(why)),
     };
-    match caller.say(doors, word).await {
+    match caller.say(app_state, word).await {
         Ok(_) => HttpResponse::Ok().finish(),
         Err(answer) => *answer,
     }
@@ -84,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_a_machine_are_understood_or_refused() {
+    fn reports_of_a_machine_are_parsed_or_refused() {
         let status = |status: &str| heard_status(&json!({ "status": status, "message": "m" }));
         assert_eq!(status("idle"), Ok(Word::Tells(Setup::Idle, "m".into())));
         assert_eq!(status("failed"), Ok(Word::Tells(Setup::Failed, "m".into())));

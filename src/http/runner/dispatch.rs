@@ -27,17 +27,17 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::debug;
 
-use crate::http::Doors;
+use crate::http::AppState;
 use crate::http::problem::problem;
 use crate::providers::identity::{Identity, Reviewed};
 
 /// How long one turn may take.
-const TURN: Duration = Duration::from_secs(50);
+const POLL_TIMEOUT: Duration = Duration::from_secs(50);
 /// How long a machine that asks before its creation is on record is kept waiting.
 const UNRECORDED: Duration = Duration::from_secs(5);
-const GLANCE: Duration = Duration::from_millis(100);
+const RECORD_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How large a question may be, and how long it may take.
-const LARGEST: usize = 4096;
+const MAX_REQUEST_BYTES: usize = 4096;
 const SLOW_BODY: Duration = Duration::from_secs(10);
 
 /// What a machine may say beside its token: for whom it asks, so that only its own provider is asked.
@@ -48,28 +48,31 @@ struct Question {
 
 /// Answers a warm machine.
 pub(super) async fn dispatch(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
-    let until = Instant::now() + TURN;
+    let until = Instant::now() + POLL_TIMEOUT;
     let Some(token) = bearer(&request) else {
         return problem(401, "send the machine's token as `Authorization: Bearer …`");
     };
-    let question = match tokio::time::timeout(SLOW_BODY, payload.to_bytes_limited(LARGEST)).await {
-        Ok(Ok(Ok(body))) if body.is_empty() => Question::default(),
-        Ok(Ok(Ok(body))) => match serde_json::from_slice(&body) {
-            Ok(question) => question,
-            Err(_) => return problem(400, "the body must be `{\"instance\": \"NAME\"}`, or empty"),
-        },
-        Ok(Ok(Err(_))) | Err(_) => return problem(400, "the body broke off"),
-        Ok(Err(_)) => return problem(413, "the body is too large"),
-    };
-    let (provider, identity) = match whose(&doors, &token, question.instance.as_deref()).await {
+    let question =
+        match tokio::time::timeout(SLOW_BODY, payload.to_bytes_limited(MAX_REQUEST_BYTES)).await {
+            Ok(Ok(Ok(body))) if body.is_empty() => Question::default(),
+            Ok(Ok(Ok(body))) => match serde_json::from_slice(&body) {
+                Ok(question) => question,
+                Err(_) => {
+                    return problem(400, "the body must be `{\"instance\": \"NAME\"}`, or empty");
+                }
+            },
+            Ok(Ok(Err(_))) | Err(_) => return problem(400, "the body broke off"),
+            Ok(Err(_)) => return problem(413, "the body is too large"),
+        };
+    let (provider, identity) = match whose(&app_state, &token, question.instance.as_deref()).await {
         Ok(proven) => proven,
         Err(answer) => return answer,
     };
-    let row = match row_of(&doors, &identity.name).await {
+    let row = match row_of(&app_state, &identity.name).await {
         Ok(row) => row,
         Err(answer) => return answer,
     };
@@ -83,7 +86,7 @@ pub(super) async fn dispatch(
     let instance = row.id.clone();
     let patience = until.saturating_duration_since(Instant::now());
     let ask = |reply| ToFleet::Dispatch { instance, reply };
-    match doors.fleet.ask(ask, patience).await {
+    match app_state.fleet.ask(ask, patience).await {
         Ok(Dispatch::Work(jit)) => HttpResponse::Ok()
             .insert_header((CACHE_CONTROL, "no-store"))
             .json(json!({ "jit_config": jit.reveal() })),
@@ -97,14 +100,14 @@ pub(super) async fn dispatch(
 
 /// Finds out whose the token is: asks the provider of the named instance, or every one.
 async fn whose(
-    doors: &Doors,
+    app_state: &AppState,
     token: &SecretString,
     named: Option<&str>,
 ) -> Result<(ProviderId, Identity), HttpResponse> {
-    let Some(reviewers) = doors.reviewers.now() else {
+    let Some(reviewers) = app_state.reviewers.now() else {
         return Err(later("this daemon does not lead"));
     };
-    let of = named.and_then(|name| doors.registry.instance(&InstanceId::from(name)));
+    let of = named.and_then(|name| app_state.registry.instance(&InstanceId::from(name)));
     let of = of.map(|row| row.provider.clone()).filter(|id| reviewers.contains_key(id));
     let mut answer = problem(401, "nobody of ours knows this token");
     for (id, reviewer) in reviewers.iter().filter(|(id, _)| of.as_ref().is_none_or(|of| of == *id))
@@ -122,22 +125,22 @@ async fn whose(
 }
 
 /// Returns the instance a machine was made for, once its creation is on record.
-async fn row_of(doors: &Doors, name: &str) -> Result<Arc<Instance>, HttpResponse> {
+async fn row_of(app_state: &AppState, name: &str) -> Result<Arc<Instance>, HttpResponse> {
     let id = InstanceId::from(name);
     let until = Instant::now() + UNRECORDED;
     loop {
-        match doors.registry.instance(&id) {
+        match app_state.registry.instance(&id) {
             Some(row) if row.uid.is_some() => return Ok(row),
-            Some(_) if Instant::now() < until => tokio::time::sleep(GLANCE).await,
+            Some(_) if Instant::now() < until => tokio::time::sleep(RECORD_POLL_INTERVAL).await,
             Some(_) => return Err(later("the creation of this machine is not on record yet")),
-            None => return Err(unowned(doors, &id).await),
+            None => return Err(unowned(app_state, &id).await),
         }
     }
 }
 
 /// Answers a machine that is not on the board: it may leave only if it is not on record either.
-async fn unowned(doors: &Doors, id: &InstanceId) -> HttpResponse {
-    match doors.records.instance(id).await {
+async fn unowned(app_state: &AppState, id: &InstanceId) -> HttpResponse {
+    match app_state.records.instance(id).await {
         Ok(Some(row)) if row.state != State::Deleted => later("its owner is starting"),
         Ok(_) => problem(410, "no instance of that name is on record; it should leave"),
         Err(_) => later("the records do not answer"),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::bearer::{Caller, failure};
 use super::{both, script};
-use crate::http::Doors;
+use crate::http::AppState;
 
 /// Says what machines may fetch.
 pub(super) fn routes(app: &mut web::ServiceConfig) {
@@ -26,11 +26,11 @@ pub(super) fn routes(app: &mut web::ServiceConfig) {
         .service(at("runner-metadata").route(web::get().to(runner_metadata)));
 }
 
-async fn install_script(doors: web::Data<Doors>, request: HttpRequest) -> HttpResponse {
-    answer(&request, &doors, |caller| {
-        let token = doors.tokens.as_ref();
+async fn install_script(app_state: web::Data<AppState>, request: HttpRequest) -> HttpResponse {
+    answer(&request, &app_state, |caller| {
+        let token = app_state.tokens.as_ref();
         let bearer = &caller.bearer;
-        let token = token.map(|it| it.make(&bearer.instance, bearer.attempt)).unwrap_or_default();
+        let token = token.map(|it| it.create(&bearer.instance, bearer.attempt)).unwrap_or_default();
         text(script::install(&caller.boot, caller.row.id.as_str(), &token))
     })
     .await
@@ -38,11 +38,11 @@ async fn install_script(doors: web::Data<Doors>, request: HttpRequest) -> HttpRe
 
 /// Serves one file of the JIT config, as it lies in the runner's folder.
 async fn credentials(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     request: HttpRequest,
     file: web::Path<String>,
 ) -> HttpResponse {
-    let caller = match Caller::of(&request, &doors).await {
+    let caller = match Caller::of(&request, &app_state).await {
         Ok(caller) => caller,
         Err(answer) => return *answer,
     };
@@ -50,7 +50,7 @@ async fn credentials(
     if !["runner", "credentials", "credentials_rsaparams"].contains(&file.as_str()) {
         return nothing("there are `runner`, `credentials` and `credentials_rsaparams`");
     }
-    match caller.say(&doors, Word::Asks).await {
+    match caller.say(&app_state, Word::Asks).await {
         Ok(Some(jit)) => match unpacked(&jit, &file) {
             Some(content) => {
                 HttpResponse::Ok().content_type("application/octet-stream").body(content)
@@ -69,15 +69,15 @@ fn unpacked(jit: &Jit, file: &str) -> Option<Vec<u8>> {
     STANDARD.decode(files.get(&format!(".{file}"))?).ok()
 }
 
-async fn registration_token(doors: web::Data<Doors>, request: HttpRequest) -> HttpResponse {
-    answer(&request, &doors, |_| {
+async fn registration_token(app_state: web::Data<AppState>, request: HttpRequest) -> HttpResponse {
+    answer(&request, &app_state, |_| {
         failure(401, "this runner is registered already; fetch its credentials instead", None)
     })
     .await
 }
 
-async fn service_name(doors: web::Data<Doors>, request: HttpRequest) -> HttpResponse {
-    answer(&request, &doors, |caller| text(caller.boot.service_name())).await
+async fn service_name(app_state: web::Data<AppState>, request: HttpRequest) -> HttpResponse {
+    answer(&request, &app_state, |caller| text(caller.boot.service_name())).await
 }
 
 #[derive(Deserialize)]
@@ -87,11 +87,11 @@ struct UnitQuery {
 }
 
 async fn unit_file(
-    doors: web::Data<Doors>,
+    app_state: web::Data<AppState>,
     request: HttpRequest,
     query: web::Query<UnitQuery>,
 ) -> HttpResponse {
-    answer(&request, &doors, |caller| {
+    answer(&request, &app_state, |caller| {
         let user = query.user.as_deref().unwrap_or("runner");
         match script::unit(&caller.boot, caller.row.id.as_str(), user) {
             Some(unit) => text(unit),
@@ -101,8 +101,8 @@ async fn unit_file(
     .await
 }
 
-async fn cert_bundle(doors: web::Data<Doors>, request: HttpRequest) -> HttpResponse {
-    answer(&request, &doors, |caller| HttpResponse::Ok().json(bundle(&caller))).await
+async fn cert_bundle(app_state: web::Data<AppState>, request: HttpRequest) -> HttpResponse {
+    answer(&request, &app_state, |caller| HttpResponse::Ok().json(bundle(&caller))).await
 }
 
 fn bundle(caller: &Caller) -> Value {
@@ -111,8 +111,8 @@ fn bundle(caller: &Caller) -> Value {
     json!({ "root_certificates": named })
 }
 
-async fn runner_metadata(doors: web::Data<Doors>, request: HttpRequest) -> HttpResponse {
-    answer(&request, &doors, |caller| {
+async fn runner_metadata(app_state: web::Data<AppState>, request: HttpRequest) -> HttpResponse {
+    answer(&request, &app_state, |caller| {
         let boot = &caller.boot;
         HttpResponse::Ok().json(json!({
             "metadata_access": {
@@ -145,10 +145,10 @@ async fn runner_metadata(doors: web::Data<Doors>, request: HttpRequest) -> HttpR
 /// Answers a machine that is being set up, and nobody else.
 async fn answer(
     request: &HttpRequest,
-    doors: &Doors,
+    app_state: &AppState,
     say: impl FnOnce(Caller) -> HttpResponse,
 ) -> HttpResponse {
-    match Caller::of(request, doors).await {
+    match Caller::of(request, app_state).await {
         Ok(caller) => say(caller),
         Err(answer) => *answer,
     }

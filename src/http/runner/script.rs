@@ -39,7 +39,7 @@ fn env_file(boot: &Boot) -> String {
 
 /// Returns the unit that runs a runner as this user; nothing if that is no name of one.
 pub(super) fn unit(boot: &Boot, runner: &str, user: &str) -> Option<String> {
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+    let fits = |message: char| message.is_ascii_alphanumeric() || "_-".contains(message);
     if user.is_empty() || user.len() > 32 || user.starts_with('-') || !user.chars().all(fits) {
         return None;
     }

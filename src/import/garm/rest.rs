@@ -16,9 +16,9 @@ use super::survey::{Place, Rows};
 use crate::github;
 
 /// How long one answer may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How large one answer may be.
-const LARGEST: usize = 32 << 20;
+const MAX_ANSWER_BYTES: usize = 32 << 20;
 
 /// The lists that are read; a release that does not know one of them answers 404.
 const LISTS: &[(&str, Place)] = &[
@@ -40,9 +40,9 @@ pub async fn from_url(url: &str, token: &SecretString) -> Result<Rows, ImportErr
     for (list, place) in LISTS {
         let url = format!("{base}/api/v1/{list}");
         let failed = |why: String| ImportError::Api { url: url.clone(), why };
-        let asked = tokio::time::timeout(PATIENCE, get(&url, token)).await;
+        let asked = tokio::time::timeout(ANSWER_TIMEOUT, get(&url, token)).await;
         let (status, value) = asked
-            .map_err(|_| failed(format!("no answer in {} s", PATIENCE.as_secs())))?
+            .map_err(|_| failed(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())))?
             .map_err(failed)?;
         match (status, value) {
             (200, Value::Array(all)) => *place(&mut rows) = all,
@@ -77,7 +77,7 @@ async fn get(url: &str, token: &SecretString) -> Result<(u16, Value), String> {
         .map_err(|error| told(&error))?;
     let answer = client.request(request).await.map_err(|error| told(&error))?;
     let status = answer.status().as_u16();
-    let body = Limited::new(answer.into_body(), LARGEST).collect().await;
+    let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
     let body = body.map_err(|error| error.to_string())?.to_bytes();
     Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
 }

@@ -14,18 +14,18 @@ pub struct Written {
     /// The configuration.
     pub toml: String,
     /// What an operator must fill in, and what has no equivalent; a sentence each.
-    pub notes: Vec<String>,
+    pub remarks: Vec<String>,
 }
 
 /// Writes what was found as a configuration.
 pub fn write(survey: &Survey, providers: &[GarmProvider]) -> Written {
-    let mut notes = Vec::new();
+    let mut remarks = Vec::new();
     let mut out = String::from(
         "# Written by `ostler import garm`. Secrets are named, not copied: set the variables.\n\
          # `ostler check` says what is missing; GARM must be drained before this daemon runs.\n\n",
     );
     let public = survey.public_url.clone().unwrap_or_else(|| {
-        notes.push(
+        remarks.push(
             "http.public_url: GARM does not tell its own; write where machines reach you".into(),
         );
         "https://ostler.example.com".into()
@@ -35,29 +35,33 @@ pub fn write(survey: &Survey, providers: &[GarmProvider]) -> Written {
         "[http]\nlisten = \"127.0.0.1:7480\"\npublic_listen = \"0.0.0.0:7481\"\npublic_url = {}\n",
         quoted(&public)
     );
-    let forges = forges(&mut out, survey, &mut notes);
+    let forges = forges(&mut out, survey, &mut remarks);
     let used: BTreeSet<&str> =
         survey.pools.iter().filter_map(|pool| text(&pool.row, &["provider_name"])).collect();
     for name in used {
         let known = providers.iter().find(|provider| provider.name == name);
-        provider(&mut out, name, known, &mut notes);
+        provider(&mut out, name, known, &mut remarks);
     }
     let mut taken = BTreeSet::new();
     for found in &survey.pools {
         match forges.get(&found.endpoint) {
-            Some(forge) => pool(&mut out, found, forge, &mut taken, &mut notes),
-            None => notes.push(format!(
+            Some(forge) => pool(&mut out, found, forge, &mut taken, &mut remarks),
+            None => remarks.push(format!(
                 "a pool of {}: its endpoint `{}` is not GitHub",
                 found.scope, found.endpoint
             )),
         }
     }
-    notes.extend(survey.lost.iter().cloned());
-    Written { toml: out, notes }
+    remarks.extend(survey.lost.iter().cloned());
+    Written { toml: out, remarks }
 }
 
 /// Writes the forges that pools use; returns their names by endpoint.
-fn forges(out: &mut String, survey: &Survey, notes: &mut Vec<String>) -> BTreeMap<String, String> {
+fn forges(
+    out: &mut String,
+    survey: &Survey,
+    remarks: &mut Vec<String>,
+) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
     let used: BTreeSet<&String> = survey.pools.iter().map(|pool| &pool.endpoint).collect();
     for endpoint in used {
@@ -74,35 +78,41 @@ fn forges(out: &mut String, survey: &Survey, notes: &mut Vec<String>) -> BTreeMa
              webhook_secret = {{ env = \"{variable}_WEBHOOK_SECRET\" }}\n",
             quoted(api_url)
         );
-        notes.push(format!(
+        remarks.push(format!(
             "set {variable}_WEBHOOK_SECRET: GARM has a secret for each entity, a forge here has one \
              (`ostler hook install` puts it in place)"
         ));
         let ours = survey.credentials.iter().filter(|(_, it)| it.endpoint == *endpoint);
         for (credential, it) in ours {
-            self::credential(out, &name, credential, it, notes);
+            self::credential(out, &name, credential, it, remarks);
         }
         names.insert(endpoint.clone(), name);
     }
     names
 }
 
-fn credential(out: &mut String, forge: &str, name: &str, it: &Credential, notes: &mut Vec<String>) {
+fn credential(
+    out: &mut String,
+    forge: &str,
+    name: &str,
+    it: &Credential,
+    remarks: &mut Vec<String>,
+) {
     if it.scopes.is_empty() {
-        notes.push(format!("credential `{name}` is used by nothing and left out"));
+        remarks.push(format!("credential `{name}` is used by nothing and left out"));
         return;
     }
     let (name, variable) = (label(name, "credential"), upper(name));
     let scopes: Vec<String> = it.scopes.iter().map(|scope| quoted(scope)).collect();
     let auth = if it.app {
-        notes.push(format!(
+        remarks.push(format!(
             "set client_id of credential `{name}` and put its key into {name}.pem: GARM keeps both sealed"
         ));
         format!(
             "app = {{ client_id = \"Iv1.FILL-ME-IN\", private_key = {{ file = \"{name}.pem\" }} }}"
         )
     } else {
-        notes.push(format!("set {variable}_TOKEN to the token of credential `{name}`"));
+        remarks.push(format!("set {variable}_TOKEN to the token of credential `{name}`"));
         format!("token = {{ env = \"{variable}_TOKEN\" }}")
     };
     let _: Result<(), _> = writeln!(
@@ -112,7 +122,7 @@ fn credential(out: &mut String, forge: &str, name: &str, it: &Credential, notes:
     );
 }
 
-fn provider(out: &mut String, name: &str, known: Option<&GarmProvider>, notes: &mut Vec<String>) {
+fn provider(out: &mut String, name: &str, known: Option<&GarmProvider>, remarks: &mut Vec<String>) {
     let section = label(name, "provider");
     let _: Result<(), _> = writeln!(out, "[provider.{section}]\nkind = \"external\"");
     let mut add = |key: &str, value: String| {
@@ -131,7 +141,7 @@ fn provider(out: &mut String, name: &str, known: Option<&GarmProvider>, notes: &
         }
     } else {
         add("executable", quoted(&format!("/opt/garm/providers.d/garm-provider-{section}")));
-        notes.push(format!(
+        remarks.push(format!(
             "provider `{name}`: set executable and config_file, or give GARM's config.toml with --garm-config"
         ));
     }
@@ -143,7 +153,7 @@ fn pool(
     found: &GarmPool,
     forge: &str,
     taken: &mut BTreeSet<String>,
-    notes: &mut Vec<String>,
+    remarks: &mut Vec<String>,
 ) {
     let row = &found.row;
     let prefix = text(row, &["runner_prefix"]).unwrap_or("garm");
@@ -165,34 +175,34 @@ fn pool(
     add("image", quoted(text(row, &["image"]).unwrap_or_default()));
     add("flavor", quoted(text(row, &["flavor"]).unwrap_or_default()));
     add("os", quoted(text(row, &["os_type"]).unwrap_or("linux")));
-    add("arch", quoted(arch(text(row, &["os_arch"]).unwrap_or("amd64"), &name, notes)));
+    add("arch", quoted(arch(text(row, &["os_arch"]).unwrap_or("amd64"), &name, remarks)));
     if let Some(minutes) = number(row, "runner_bootstrap_timeout").filter(|it| *it > 0) {
         add("boot_timeout", quoted(&format!("{minutes}m")));
     }
     if let Some(group) = text(row, &["git_hub_runner_group", "github-runner-group"]) {
         add("runner_group", quoted(group));
     }
-    if let Some(specs) = specs(row, &name, notes) {
+    if let Some(specs) = specs(row, &name, remarks) {
         add("extra_specs", specs);
     }
     if !enabled {
-        notes.push(format!("pool `{name}` is disabled in GARM and has max = 0 here (was {max})"));
+        remarks.push(format!("pool `{name}` is disabled in GARM and has max = 0 here (was {max})"));
     }
     if found.labels.is_empty() {
-        notes.push(format!("pool `{name}` has no labels; no job would reach it"));
+        remarks.push(format!("pool `{name}` has no labels; no job would reach it"));
     }
     if number(row, "priority").is_some_and(|it| it != 0) {
-        notes.push(format!(
+        remarks.push(format!(
             "pool `{name}`: priorities are no more; of pools that fit equally the first written is taken"
         ));
     }
     if number(row, "template_id").is_some() {
-        notes.push(format!(
+        remarks.push(format!(
             "pool `{name}` has a template of its own; put it into extra_specs.runner_install_template, or use ours"
         ));
     }
     if number(row, "enable_shell").is_some_and(|it| it != 0) {
-        notes.push(format!("pool `{name}`: there is no agent, and so no shell into machines"));
+        remarks.push(format!("pool `{name}`: there is no agent, and so no shell into machines"));
     }
 }
 
@@ -208,13 +218,13 @@ fn name_for(found: &GarmPool, prefix: &str, taken: &mut BTreeSet<String>) -> Str
     name
 }
 
-fn arch<'a>(theirs: &str, pool: &str, notes: &mut Vec<String>) -> &'a str {
+fn arch<'a>(theirs: &str, pool: &str, remarks: &mut Vec<String>) -> &'a str {
     match theirs {
         "amd64" | "x64" => "x64",
         "arm64" => "arm64",
         "arm" => "arm",
         other => {
-            notes
+            remarks
                 .push(format!("pool `{pool}`: there are no runners for `{other}`; x64 is written"));
             "x64"
         }
@@ -222,7 +232,7 @@ fn arch<'a>(theirs: &str, pool: &str, notes: &mut Vec<String>) -> &'a str {
 }
 
 /// Returns the specs as TOML, if there are any.
-fn specs(row: &Value, pool: &str, notes: &mut Vec<String>) -> Option<String> {
+fn specs(row: &Value, pool: &str, remarks: &mut Vec<String>) -> Option<String> {
     let written = row.get("extra_specs")?;
     let parsed = match written.as_str() {
         Some(text) => serde_json::from_str(text).ok()?,
@@ -235,7 +245,7 @@ fn specs(row: &Value, pool: &str, notes: &mut Vec<String>) -> Option<String> {
         kept.map(|(key, value)| (key.clone(), value.clone())).collect();
     let value = toml::Value::try_from(&kept);
     if value.is_err() {
-        notes.push(format!("pool `{pool}`: its extra_specs cannot be written as TOML"));
+        remarks.push(format!("pool `{pool}`: its extra_specs cannot be written as TOML"));
     }
     value.ok().map(|value| inline(&value))
 }

@@ -174,7 +174,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::providers::external::yard::tests::settings;
+    use crate::providers::external::state::tests::settings;
 
     fn order(extra: Value) -> CreateOrder {
         let mut spec = pool("linux", "vm", 4);

@@ -84,8 +84,8 @@ impl Spoken {
         let mut told = match &self.end {
             End::Code(code) => format!("{command} ended with exit code {code}"),
             End::Signal(signal) => format!("{command} was ended by signal {signal}"),
-            End::Late(patience) => {
-                format!("{command} did not end in {} s and was killed", patience.as_secs())
+            End::Late(timeout) => {
+                format!("{command} did not end in {} s and was killed", timeout.as_secs())
             }
             End::Flood => format!("{command} said more than {LONGEST_ANSWER} bytes and was killed"),
             End::NotStarted(why) => format!("{command} could not be started: {why}"),
@@ -104,7 +104,7 @@ impl Spoken {
 }
 
 /// Makes a call and waits for its end. The place is held until the process is gone.
-pub(super) async fn make(executable: &Path, call: Call, pass: Pass) -> Spoken {
+pub(super) async fn create(executable: &Path, call: Call, pass: Pass) -> Spoken {
     let command = call.command;
     let child = match start(executable, &call) {
         Ok(child) => child,

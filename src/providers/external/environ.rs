@@ -104,7 +104,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::providers::external::yard::tests::settings;
+    use crate::providers::external::state::tests::settings;
 
     fn of(interface: Interface, command: Command) -> BTreeMap<String, String> {
         let mut settings = settings("/opt/provider");

@@ -46,8 +46,8 @@ impl Gate {
     }
 
     /// Waits for a place, at most so long.
-    pub(super) async fn enter(&self, command: Command, patience: Duration) -> Option<Pass> {
-        tokio::time::timeout(patience, self.wait(command)).await.ok().flatten()
+    pub(super) async fn enter(&self, command: Command, timeout: Duration) -> Option<Pass> {
+        tokio::time::timeout(timeout, self.wait(command)).await.ok().flatten()
     }
 
     async fn wait(&self, command: Command) -> Option<Pass> {
@@ -61,17 +61,17 @@ impl Gate {
             held.push(Arc::clone(lane).acquire_owned().await.ok()?);
         }
         if !self.apart.is_zero() {
-            tokio::time::sleep_until(self.turn()).await;
+            tokio::time::sleep_until(self.next_slot()).await;
         }
         Some(Pass(held))
     }
 
     /// Takes the next moment at which a process may start.
-    fn turn(&self) -> Instant {
+    fn next_slot(&self) -> Instant {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = (*next).max(Instant::now());
-        *next = turn + self.apart;
-        turn
+        let next_slot = (*next).max(Instant::now());
+        *next = next_slot + self.apart;
+        next_slot
     }
 }
 
@@ -79,30 +79,30 @@ impl Gate {
 mod tests {
     use super::*;
 
-    const SOON: Duration = Duration::from_millis(1);
+    const SHORT_WAIT: Duration = Duration::from_millis(1);
 
     #[tokio::test(start_paused = true)]
     async fn creates_that_hang_leave_a_place_for_deletes_and_one_for_looks() {
         let gate = Gate::new(4, 0);
         let mut held = Vec::new();
-        while let Some(pass) = gate.enter(Command::Create, SOON).await {
+        while let Some(pass) = gate.enter(Command::Create, SHORT_WAIT).await {
             held.push(pass);
         }
         assert_eq!(held.len(), 2);
-        held.push(gate.enter(Command::Delete, SOON).await.expect("a place for deletes"));
-        assert!(gate.enter(Command::Delete, SOON).await.is_none());
-        held.push(gate.enter(Command::Get, SOON).await.expect("a place for looks"));
-        assert!(gate.enter(Command::Get, SOON).await.is_none(), "four at once, never more");
+        held.push(gate.enter(Command::Delete, SHORT_WAIT).await.expect("a place for deletes"));
+        assert!(gate.enter(Command::Delete, SHORT_WAIT).await.is_none());
+        held.push(gate.enter(Command::Get, SHORT_WAIT).await.expect("a place for looks"));
+        assert!(gate.enter(Command::Get, SHORT_WAIT).await.is_none(), "four at once, never more");
         held.clear();
-        assert!(gate.enter(Command::Create, SOON).await.is_some());
+        assert!(gate.enter(Command::Create, SHORT_WAIT).await.is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn with_one_place_everybody_gets_it_in_turn() {
         let gate = Gate::new(1, 0);
         for command in [Command::Create, Command::Delete, Command::List] {
-            let pass = gate.enter(command, SOON).await.expect("a place");
-            assert!(gate.enter(Command::Get, SOON).await.is_none());
+            let pass = gate.enter(command, SHORT_WAIT).await.expect("a place");
+            assert!(gate.enter(Command::Get, SHORT_WAIT).await.is_none());
             drop(pass);
         }
     }

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use ostler_actors::model::{
-    MachineName, MachineView, Observation, PoolId, Remains, Sighting, Stamp, Tail,
+    ExitReport, MachineName, MachineView, Observation, PoolId, Sighting, Stamp, Tail,
 };
 use ostler_actors::ports::MachineRef;
 use serde_json::Value;
@@ -10,8 +10,8 @@ use tracing::{debug, warn};
 
 use super::call::{End, Spoken};
 use super::environ::Command;
+use super::state::ProviderState;
 use super::wire::{self, Element, Listing, Reading, Status};
-use super::yard::Yard;
 
 /// The exit code for "there is no such machine".
 pub(super) const NOT_FOUND: i32 = 30;
@@ -33,7 +33,7 @@ enum Got {
     Nothing(String),
 }
 
-impl Yard {
+impl ProviderState {
     /// Lists the machines of all pools that may have some.
     pub(super) async fn list(&self) -> Observation<Vec<MachineView>> {
         match self.list_all().await {
@@ -79,7 +79,7 @@ impl Yard {
             }
         }
         let names: Vec<MachineName> = found.iter().map(|(name, ..)| name.clone()).collect();
-        let stamps = self.book.stamps(&names).await?;
+        let stamps = self.records.stamps(&names).await?;
         let view = |(name, element, pool): (MachineName, Element, PoolId)| {
             let recorded = stamps.get(&name).cloned();
             let stamp = self.stamp_of(&name, recorded, &controller, Some(&pool));
@@ -92,8 +92,8 @@ impl Yard {
 
     async fn list_pool(&self, pool: Option<&PoolId>, seconds: u64) -> Result<Listing, String> {
         let berth = self.berth(pool).await?;
-        let patience = self.look_patience(seconds);
-        let spoken = self.call(Command::List, &berth, "", None, patience).await;
+        let timeout = self.look_timeout(seconds);
+        let spoken = self.call(Command::List, &berth, "", None, timeout).await;
         if spoken.end != End::Code(0) {
             return Err(spoken.story());
         }
@@ -111,11 +111,11 @@ impl Yard {
 
     /// Gathers what is known of a machine's end; a provider of this kind keeps no log, and its
     /// fault is the best there is.
-    pub(super) async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
+    pub(super) async fn exit_report(&self, machine: &MachineRef, want_tail: bool) -> ExitReport {
         let element = match self.find(machine).await {
             Ok(Some((element, _))) => element,
-            Ok(None) => return Remains::unavailable("the machine is gone"),
-            Err(why) => return Remains::unavailable(why),
+            Ok(None) => return ExitReport::unavailable("the machine is gone"),
+            Err(why) => return ExitReport::unavailable(why),
         };
         let exit = (element.status == Status::Stopped).then(wire::end);
         let tail = match element.fault {
@@ -123,19 +123,19 @@ impl Yard {
             Some(fault) => Tail::Captured(fault),
             None => Tail::Unavailable("an external provider keeps no log".into()),
         };
-        Remains { exit, tail, notes: Vec::new() }
+        ExitReport { exit, tail, remarks: Vec::new() }
     }
 
     /// Finds a machine by its id, or by its name where that is all there is.
     async fn find(&self, machine: &MachineRef) -> Result<Option<(Element, Stamp)>, String> {
         let controller = self.controller().await?;
-        let recorded = self.book.stamps(std::slice::from_ref(&machine.name)).await?;
+        let recorded = self.records.stamps(std::slice::from_ref(&machine.name)).await?;
         let recorded = recorded.get(&machine.name).cloned();
         let pool = recorded.as_ref().and_then(|stamp| stamp.pool.clone());
         let berth = self.berth(pool.as_ref()).await?;
         let whom = machine.uid.as_deref().unwrap_or(machine.name.as_str());
-        let patience = self.look_patience(ONE);
-        let spoken = self.call(Command::Get, &berth, whom, None, patience).await;
+        let timeout = self.look_timeout(ONE);
+        let spoken = self.call(Command::Get, &berth, whom, None, timeout).await;
         let element = match got(&spoken, machine) {
             Got::Seen(element) => Some(element),
             Got::Absent => None,
@@ -182,7 +182,7 @@ impl Yard {
 
     /// Returns the pool of a machine that is on record.
     pub(super) async fn pool_of(&self, machine: &MachineName) -> Result<Option<PoolId>, String> {
-        let stamps = self.book.stamps(std::slice::from_ref(machine)).await?;
+        let stamps = self.records.stamps(std::slice::from_ref(machine)).await?;
         Ok(stamps.get(machine).and_then(|stamp| stamp.pool.clone()))
     }
 }

@@ -26,23 +26,23 @@
 //! that was never ours is foreign: it gets a holder made of its own name, so that an operator who
 //! adopts it adopts this one and no other.
 
-mod book;
 mod bootstrap;
 mod call;
+mod create;
+mod delete;
 mod environ;
 mod gate;
 mod ids;
 mod look;
-mod make;
 mod probe;
+mod records;
 mod settings;
-mod unmake;
+mod state;
 mod wire;
 mod wrapper;
-mod yard;
 
-pub use book::{Book, Recorded};
-pub use probe::{Probe, Told};
+pub use probe::{Probe, Support};
+pub use records::{MachineRecords, Recorded};
 pub use settings::{ExternalSettings, Interface, Release, web_url};
+pub use state::{External, OpenError};
 pub(crate) use wrapper::filled;
-pub use yard::{External, OpenError};

@@ -9,7 +9,7 @@ use super::environ::Command;
 use super::settings::Interface;
 
 /// How many seconds a question may take.
-const PATIENCE: u64 = 20;
+const PROBE_SECONDS: u64 = 20;
 
 /// Holds what a provider told about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,16 +17,16 @@ pub struct Probe {
     /// Its version, or why it does not tell.
     pub version: Result<String, String>,
     /// Whether it speaks the protocol it is configured for.
-    pub interface: Told,
+    pub interface: Support,
 }
 
 /// Tells whether a provider speaks a version of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Support {
     /// It says so.
     Yes,
     /// It does not say; every provider speaks the first version.
-    Untold,
+    Unstated,
     /// It does not say, and the configured version is not the first.
     Doubtful(String),
     /// It speaks these, and the configured one is not among them.
@@ -36,15 +36,15 @@ pub enum Told {
 impl External {
     /// Asks the provider about itself. The first question also tries its credentials.
     pub async fn probe(&self) -> Result<Probe, String> {
-        let yard = &self.yard;
-        let berth = yard.berth(None).await?;
-        let patience = yard.look_patience(PATIENCE);
-        let version = yard.call(Command::Version, &berth, "", None, patience).await;
+        let state = &self.state;
+        let berth = state.berth(None).await?;
+        let timeout = state.look_timeout(PROBE_SECONDS);
+        let version = state.call(Command::Version, &berth, "", None, timeout).await;
         if let End::NotStarted(why) = &version.end {
             return Err(why.clone());
         }
-        let spoken = yard.call(Command::Interfaces, &berth, "", None, patience).await;
-        let interface = judge(&spoken, yard.settings.interface);
+        let spoken = state.call(Command::Interfaces, &berth, "", None, timeout).await;
+        let interface = judge(&spoken, state.settings.interface);
         Ok(Probe { version: version_of(&version), interface })
     }
 }
@@ -61,14 +61,14 @@ fn version_of(spoken: &Spoken) -> Result<String, String> {
     }
 }
 
-fn judge(spoken: &Spoken, wanted: Interface) -> Told {
+fn judge(spoken: &Spoken, wanted: Interface) -> Support {
     let told = (spoken.end == End::Code(0)).then_some(&spoken.stdout);
     let known: Option<Vec<String>> = told.and_then(|text| serde_json::from_slice(text).ok());
     match (known, wanted) {
-        (Some(known), _) if known.iter().any(|it| it == wanted.as_str()) => Told::Yes,
-        (Some(known), _) => Told::No(known),
-        (None, Interface::V010) => Told::Untold,
-        (None, Interface::V011) => Told::Doubtful(spoken.story()),
+        (Some(known), _) if known.iter().any(|it| it == wanted.as_str()) => Support::Yes,
+        (Some(known), _) => Support::No(known),
+        (None, Interface::V010) => Support::Unstated,
+        (None, Interface::V011) => Support::Doubtful(spoken.story()),
     }
 }
 
@@ -84,17 +84,17 @@ mod tests {
 
     #[test]
     fn old_builds_are_believed_to_speak_the_first_version() {
-        assert_eq!(judge(&said(1, ""), Interface::V010), Told::Untold);
-        assert!(matches!(judge(&said(1, ""), Interface::V011), Told::Doubtful(_)));
-        assert_eq!(judge(&said(0, "garbage"), Interface::V010), Told::Untold);
+        assert_eq!(judge(&said(1, ""), Interface::V010), Support::Unstated);
+        assert!(matches!(judge(&said(1, ""), Interface::V011), Support::Doubtful(_)));
+        assert_eq!(judge(&said(0, "garbage"), Interface::V010), Support::Unstated);
     }
 
     #[test]
     fn what_a_provider_says_of_itself_is_believed() {
         let both = r#"["v0.1.0","v0.1.1"]"#;
-        assert_eq!(judge(&said(0, both), Interface::V011), Told::Yes);
+        assert_eq!(judge(&said(0, both), Interface::V011), Support::Yes);
         let first = r#"["v0.1.0"]"#;
-        assert_eq!(judge(&said(0, first), Interface::V011), Told::No(vec!["v0.1.0".into()]));
+        assert_eq!(judge(&said(0, first), Interface::V011), Support::No(vec!["v0.1.0".into()]));
     }
 
     #[test]

@@ -140,10 +140,10 @@ impl Cluster {
 
     /// Returns the client, making it at the first call. It works on the runtime it is made on.
     pub(super) async fn reach(&self) -> Result<&Reached, Failure> {
-        self.made.get_or_try_init(|| self.make()).await
+        self.made.get_or_try_init(|| self.create()).await
     }
 
-    async fn make(&self) -> Result<Reached, Failure> {
+    async fn create(&self) -> Result<Reached, Failure> {
         let unusable = |why: String| Failure::Unanswered(format!("no way to the cluster: {why}"));
         let mut config = match &self.kubeconfig {
             None => Config::incluster().map_err(|error| unusable(error.to_string()))?,
@@ -186,15 +186,15 @@ impl Reached {
 
 /// Makes a call within a deadline.
 pub(super) async fn within<T>(
-    patience: Duration,
+    timeout: Duration,
     call: impl Future<Output = kube::Result<T>>,
 ) -> Result<T, Failure> {
-    match tokio::time::timeout(patience, call).await {
+    match tokio::time::timeout(timeout, call).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) => Err(Failure::Refused(status)),
         Ok(Err(error)) => Err(Failure::Unanswered(chain(&error))),
         Err(_) => {
-            Err(Failure::Unanswered(format!("no answer in {} s", patience.as_secs_f32().ceil())))
+            Err(Failure::Unanswered(format!("no answer in {} s", timeout.as_secs_f32().ceil())))
         }
     }
 }

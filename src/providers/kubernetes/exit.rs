@@ -49,14 +49,14 @@ pub(super) fn facts(pod: &Seen) -> ExitFacts {
         },
         None => ExitFacts::default(),
     };
-    ExitFacts { machine_reason: pod_word(pod), ..told }
+    ExitFacts { machine_reason: pod_reason(pod), ..told }
 }
 
 /// Returns why a pod that is not over does not come up, or is being taken away, in the words a
 /// verdict is found by.
 pub(super) fn hindrance(pod: &Seen) -> Option<ExitFacts> {
-    let machine_reason = pod_word(pod).or_else(|| waits_for_image(pod)).or_else(|| unplaced(pod));
-    let reason = waiting_word(pod);
+    let machine_reason = pod_reason(pod).or_else(|| waits_for_image(pod)).or_else(|| unplaced(pod));
+    let reason = waiting_reason(pod);
     (machine_reason.is_some() || reason.is_some()).then(|| ExitFacts {
         machine_reason,
         reason,
@@ -124,7 +124,7 @@ fn former_end_of(part: &ContainerStatus) -> Option<&ContainerStateTerminated> {
 }
 
 /// Returns the pod-level word: its own reason, or who disrupted it.
-fn pod_word(pod: &Seen) -> Option<String> {
+fn pod_reason(pod: &Seen) -> Option<String> {
     if let Some(word) = pod.reason() {
         return Some(word.to_owned());
     }
@@ -135,7 +135,7 @@ fn pod_word(pod: &Seen) -> Option<String> {
 }
 
 fn waits_for_image(pod: &Seen) -> Option<String> {
-    waiting_words(pod)
+    waiting_reasons(pod)
         .find(|word| {
             matches!(
                 *word,
@@ -156,12 +156,12 @@ fn unplaced(pod: &Seen) -> Option<String> {
 }
 
 /// Returns why a container waits, where that is more than the usual course of things.
-fn waiting_word(pod: &Seen) -> Option<String> {
+fn waiting_reason(pod: &Seen) -> Option<String> {
     let usual = |word: &&str| !matches!(*word, "PodInitializing" | "ContainerCreating");
-    waiting_words(pod).find(usual).map(str::to_owned)
+    waiting_reasons(pod).find(usual).map(str::to_owned)
 }
 
-fn waiting_words(pod: &Seen) -> impl Iterator<Item = &str> {
+fn waiting_reasons(pod: &Seen) -> impl Iterator<Item = &str> {
     let parts = pod.first_parts().iter().chain(pod.parts());
     parts.filter_map(|part| part.state.as_ref()?.waiting.as_ref()?.reason.as_deref())
 }

@@ -15,7 +15,7 @@ impl Kubernetes {
         protection: Protection,
         job: Option<&str>,
     ) -> Result<(), String> {
-        let reached = self.yard.cluster.reach().await.map_err(|why| why.to_string())?;
+        let reached = self.state.cluster.reach().await.map_err(|why| why.to_string())?;
         let patch = protection.patch(machine.uid.as_deref(), job);
         let (pods, params) = (reached.pods(), PatchParams::default());
         match within(CALL, pods.patch(machine.name.as_str(), &params, &Patch::Merge(&patch))).await
@@ -30,6 +30,6 @@ impl Kubernetes {
 
     /// Takes the JIT config of a runner away that has connected.
     pub async fn forget_jit(&self, machine: &MachineRef) -> Result<(), String> {
-        self.yard.drop_secret(machine.name.as_str()).await.map_err(|why| why.to_string())
+        self.state.drop_secret(machine.name.as_str()).await.map_err(|why| why.to_string())
     }
 }

@@ -21,11 +21,13 @@
 //! container that runs on an unreachable node from one that does not.
 
 mod client;
+mod create;
+mod delete;
 mod exit;
+mod exit_report;
 #[cfg(test)]
 mod fixtures;
 mod guard;
-mod make;
 mod marking;
 mod names;
 mod nodes;
@@ -34,13 +36,11 @@ mod pod;
 pub mod poller;
 mod protection;
 mod provider;
-mod remains;
 mod review;
 mod rights;
 mod secret;
 mod seen;
 mod settings;
-mod unmake;
 mod view;
 mod watch;
 

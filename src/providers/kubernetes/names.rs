@@ -37,7 +37,7 @@ pub(super) const CA: &str = "ostler.dev/ca";
 pub(super) const PREFIX: &str = "ostler.dev/";
 
 /// The longest value of a label.
-const LONGEST: usize = 63;
+const MAX_LABEL_CHARS: usize = 63;
 
 /// Holds labels and annotations for one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,11 +93,12 @@ pub(super) fn stamp(metadata: &ObjectMeta) -> Stamp {
 
 /// Returns whether a text can be the value of a label.
 fn is_value(text: &str) -> bool {
-    let ends = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_alphanumeric());
-    text.len() <= LONGEST
+    let ends =
+        |message: Option<char>| message.is_some_and(|message| message.is_ascii_alphanumeric());
+    text.len() <= MAX_LABEL_CHARS
         && ends(text.chars().next())
         && ends(text.chars().last())
-        && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+        && text.chars().all(|message| message.is_ascii_alphanumeric() || "-_.".contains(message))
 }
 
 /// Returns a short name of a text that is too long or too strange for a label.

@@ -63,18 +63,20 @@ impl Memory {
         match event {
             watcher::Event::Init => self.listing = Some(Leaving::new()),
             watcher::Event::InitApply(node) => {
-                if let (Some(listing), Some((name, Some(why)))) = (&mut self.listing, told(&node)) {
+                if let (Some(listing), Some((name, Some(why)))) =
+                    (&mut self.listing, departure(&node))
+                {
                     listing.insert(name, why);
                 }
             }
             watcher::Event::InitDone => self.leaving = self.listing.take().unwrap_or_default(),
-            watcher::Event::Apply(node) => match told(&node) {
+            watcher::Event::Apply(node) => match departure(&node) {
                 Some((name, Some(why))) => drop(self.leaving.insert(name, why)),
                 Some((name, None)) => drop(self.leaving.remove(&name)),
                 None => {}
             },
             watcher::Event::Delete(node) => {
-                if let Some((name, _)) = told(&node) {
+                if let Some((name, _)) = departure(&node) {
                     self.leaving.remove(&name);
                 }
             }
@@ -83,7 +85,7 @@ impl Memory {
     }
 }
 
-fn told(node: &Shape) -> Option<(HostName, Option<String>)> {
+fn departure(node: &Shape) -> Option<(HostName, Option<String>)> {
     let name = node.metadata.name.as_deref().map(HostName::from)?;
     Some((name, why(&node.spec)))
 }
@@ -100,7 +102,7 @@ impl Kubernetes {
     pub async fn leaving_nodes(
         &self,
     ) -> Result<impl Stream<Item = Result<Leaving, String>> + Send + use<>, String> {
-        let reached = self.yard.cluster.reach().await.map_err(|why| why.to_string())?;
+        let reached = self.state.cluster.reach().await.map_err(|why| why.to_string())?;
         let events = watcher(reached.slim_nodes(), watcher::Config::default()).default_backoff();
         let mut memory = Memory::default();
         Ok(events.filter_map(move |event| {

@@ -61,7 +61,7 @@ pub(super) fn pod(order: &CreateOrder, settings: &KubernetesSettings) -> Result<
     if !over.is_null() {
         overlay::lay(&mut made, &over);
     }
-    make_ours(&mut made, order);
+    mark_as_ours(&mut made, order);
     let pod: Pod =
         serde_json::from_value(made).map_err(|error| BadPod::Misfit(error.to_string()))?;
     let runners = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -107,7 +107,7 @@ fn plain(order: &CreateOrder, settings: &KubernetesSettings) -> Result<Value, Ba
 }
 
 /// Writes what makes the pod ours, whatever the overlay says.
-fn make_ours(made: &mut Value, order: &CreateOrder) {
+fn mark_as_ours(made: &mut Value, order: &CreateOrder) {
     let names::Marks { labels, annotations } =
         names::marks(&order.stamp, order.pool.revision.as_str());
     let protection = protection(order.pool.binding, State::Starting);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use kube::api::ListParams;
-use ostler_actors::model::{MachineView, Observation, Remains, Sighting};
+use ostler_actors::model::{ExitReport, MachineView, Observation, Sighting};
 use ostler_actors::ports::{
     CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, MachineSink,
     Provider, ProviderError, Watching,
@@ -15,7 +15,7 @@ use super::names::SELECTOR;
 use super::review::Reviews;
 use super::seen::Seen;
 use super::settings::KubernetesSettings;
-use super::{remains, view, watch};
+use super::{exit_report, view, watch};
 
 /// How many pods are listed at once.
 const PAGE: u32 = 500;
@@ -23,11 +23,11 @@ const PAGE: u32 = 500;
 /// Makes runners as pods.
 #[derive(Clone)]
 pub struct Kubernetes {
-    pub(super) yard: Arc<Yard>,
+    pub(super) state: Arc<ProviderState>,
 }
 
 /// Holds what is known apart from the pods themselves.
-pub(super) struct Yard {
+pub(super) struct ProviderState {
     pub(super) settings: KubernetesSettings,
     pub(super) cluster: Cluster,
     pub(super) reviews: Reviews,
@@ -37,12 +37,12 @@ impl Kubernetes {
     /// Reads how to reach the cluster; asks it nothing yet.
     pub fn open(settings: KubernetesSettings) -> Result<Self, OpenError> {
         let cluster = Cluster::open(&settings)?;
-        let yard = Yard { settings, cluster, reviews: Reviews::default() };
-        Ok(Self { yard: Arc::new(yard) })
+        let state = ProviderState { settings, cluster, reviews: Reviews::default() };
+        Ok(Self { state: Arc::new(state) })
     }
 }
 
-impl Yard {
+impl ProviderState {
     /// Lists all pods of ours, page by page: all of them or nothing.
     pub(super) async fn list(&self) -> Result<Vec<MachineView>, Failure> {
         let pods = self.cluster.reach().await?.pods();
@@ -70,14 +70,14 @@ impl Yard {
 #[async_trait]
 impl Inventory for Kubernetes {
     async fn list(&self) -> Observation<Vec<MachineView>> {
-        match self.yard.list().await {
+        match self.state.list().await {
             Ok(views) => Observation::Complete(views),
             Err(why) => Observation::Unusable(why.to_string()),
         }
     }
 
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
-        match self.yard.find(machine).await {
+        match self.state.find(machine).await {
             Ok(found) => {
                 found.as_ref().and_then(view::view).map_or(Sighting::Absent, Sighting::Seen)
             }
@@ -85,24 +85,24 @@ impl Inventory for Kubernetes {
         }
     }
 
-    async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
-        Box::pin(remains::gather(&self.yard, machine, want_tail)).await
+    async fn exit_report(&self, machine: &MachineRef, want_tail: bool) -> ExitReport {
+        Box::pin(exit_report::gather(&self.state, machine, want_tail)).await
     }
 
     fn watch(&self, sink: Arc<dyn MachineSink>) -> Watching {
-        watch::begin(Arc::clone(&self.yard), sink)
+        watch::begin(Arc::clone(&self.state), sink)
     }
 }
 
 #[async_trait]
 impl Provider for Kubernetes {
     async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
-        Box::pin(self.yard.make(order)).await
+        Box::pin(self.state.create(order)).await
     }
 
     async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError> {
-        self.yard
-            .unmake(machine, grace)
+        self.state
+            .delete(machine, grace)
             .await
             .map_err(|why| ProviderError::Later { after: why.retry_after(), why: why.to_string() })
     }

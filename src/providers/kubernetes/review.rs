@@ -25,7 +25,7 @@ use crate::providers::identity::{Identity, Reviewed, Reviewer};
 const GOOD: Duration = Duration::from_mins(5);
 const BAD: Duration = Duration::from_secs(10);
 /// How long the server may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many answers are remembered at most.
 const MANY: usize = 50_000;
 
@@ -64,18 +64,18 @@ impl Reviewer for Kubernetes {
             return Reviewed::Refused("this token is for somebody else".into());
         }
         let hash = hash(token);
-        if let Some(known) = self.yard.reviews.known(&hash) {
+        if let Some(known) = self.state.reviews.known(&hash) {
             return known;
         }
         let reviewed = self.ask(token).await;
-        self.yard.reviews.keep(hash, &reviewed);
+        self.state.reviews.keep(hash, &reviewed);
         reviewed
     }
 }
 
 impl Kubernetes {
     async fn ask(&self, token: &SecretString) -> Reviewed {
-        let reached = match self.yard.cluster.reach().await {
+        let reached = match self.state.cluster.reach().await {
             Ok(reached) => reached,
             Err(why) => return Reviewed::Unknown(why.to_string()),
         };
@@ -87,7 +87,7 @@ impl Kubernetes {
             ..TokenReview::default()
         };
         let reviews = Api::<TokenReview>::all(reached.client.clone());
-        match within(PATIENCE, reviews.create(&PostParams::default(), &question)).await {
+        match within(CALL_TIMEOUT, reviews.create(&PostParams::default(), &question)).await {
             Ok(answer) => judge(answer.status.unwrap_or_default(), &reached.namespace),
             Err(why) => Reviewed::Unknown(why.to_string()),
         }

@@ -16,7 +16,7 @@ use super::pod;
 use super::provider::Kubernetes;
 
 /// How long one question may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Tells how much a right is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl std::fmt::Display for Right {
 impl Kubernetes {
     /// Asks the cluster whether we have a right.
     pub async fn has(&self, right: &Right) -> Granted {
-        let reached = match self.yard.cluster.reach().await {
+        let reached = match self.state.cluster.reach().await {
             Ok(reached) => reached,
             Err(why) => return Granted::Unknown(why.to_string()),
         };
@@ -133,7 +133,7 @@ impl Kubernetes {
             ..SelfSubjectAccessReview::default()
         };
         let reviews = Api::<SelfSubjectAccessReview>::all(reached.client.clone());
-        match within(PATIENCE, reviews.create(&PostParams::default(), &question)).await {
+        match within(CALL_TIMEOUT, reviews.create(&PostParams::default(), &question)).await {
             Ok(answer) if answer.status.as_ref().is_some_and(|it| it.allowed) => Granted::Yes,
             Ok(_) => Granted::No,
             Err(why) => Granted::Unknown(why.to_string()),
@@ -152,14 +152,14 @@ impl Kubernetes {
             attempt: 1,
             jit: None,
         };
-        let made = pod::pod(&order, &self.yard.settings).map_err(|error| error.to_string());
+        let made = pod::pod(&order, &self.state.settings).map_err(|error| error.to_string());
         let body = made.and_then(|pod| serde_json::to_vec(&pod).map_err(|error| error.to_string()));
         let body = match body {
             Ok(body) => body,
             Err(why) => return Rehearsed::Refused(why),
         };
         let params = PostParams { dry_run: true, ..PostParams::default() };
-        match tokio::time::timeout(CALL, self.yard.post(&body, &params)).await {
+        match tokio::time::timeout(CALL, self.state.post(&body, &params)).await {
             Ok(Ok(_)) => Rehearsed::Fits,
             // A full quota is no fault of the pod.
             Ok(Err(failure)) if is_quota(&failure) => Rehearsed::Fits,

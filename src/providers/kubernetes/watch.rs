@@ -20,19 +20,19 @@ use tracing::{error, info, warn};
 
 use super::client::Failure;
 use super::names::SELECTOR;
-use super::provider::Yard;
+use super::provider::ProviderState;
 use super::view;
 
 /// How long a server is left alone that refused to go on from where we were.
-const PAUSE: Duration = Duration::from_secs(1);
+const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// What is said when events are gone that we have not seen.
 const FORGOTTEN: &str =
     "the API server no longer knows what happened since the last word; pods are listed again";
 
 /// Begins to watch, for as long as the guard lives.
-pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) -> Watching {
+pub(super) fn begin(state: Arc<ProviderState>, sink: Arc<dyn MachineSink>) -> Watching {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let task = runtime.spawn(keep_watching(yard, sink));
+        let task = runtime.spawn(keep_watching(state, sink));
         Watching::until_dropped(move || task.abort())
     } else {
         error!("pods are not watched: there is no runtime to watch them on");
@@ -42,7 +42,7 @@ pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) -> Watching {
 
 /// Something to tell whoever watches.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum Sight {
     /// A pod looks like this.
     Seen(Box<MachineView>),
     /// A pod is no longer shown.
@@ -52,7 +52,7 @@ pub(super) enum Word {
 /// Remembers what was told, and which pods a listing did not show.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    told: BTreeMap<MachineName, u64>,
+    shown: BTreeMap<MachineName, u64>,
     /// Missing in one complete listing.
     suspects: BTreeSet<MachineName>,
     /// What the listing under way has shown so far.
@@ -61,20 +61,20 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Takes a view; returns whether it says anything new.
-    pub(super) fn take(&mut self, view: MachineView) -> Option<Word> {
+    pub(super) fn take(&mut self, view: MachineView) -> Option<Sight> {
         let print = fingerprint(&view);
         self.suspects.remove(&view.name);
         if let Some(listing) = &mut self.listing {
             listing.insert(view.name.clone());
         }
-        let new = self.told.insert(view.name.clone(), print) != Some(print);
-        new.then(|| Word::Seen(Box::new(view)))
+        let new = self.shown.insert(view.name.clone(), print) != Some(print);
+        new.then(|| Sight::Seen(Box::new(view)))
     }
 
     /// Takes the end of a pod.
-    pub(super) fn lose(&mut self, name: MachineName) -> Option<Word> {
+    pub(super) fn lose(&mut self, name: MachineName) -> Option<Sight> {
         self.suspects.remove(&name);
-        self.told.remove(&name).map(|_| Word::Missed(name))
+        self.shown.remove(&name).map(|_| Sight::Missed(name))
     }
 
     /// Begins a listing.
@@ -83,29 +83,29 @@ impl Memory {
     }
 
     /// Ends a listing that was complete; returns who was missing in two of them.
-    pub(super) fn end(&mut self) -> Vec<Word> {
+    pub(super) fn end(&mut self) -> Vec<Sight> {
         let Some(shown) = self.listing.take() else { return Vec::new() };
         let missing: Vec<MachineName> =
-            self.told.keys().filter(|name| !shown.contains(*name)).cloned().collect();
-        let mut words = Vec::new();
+            self.shown.keys().filter(|name| !shown.contains(*name)).cloned().collect();
+        let mut sights = Vec::new();
         for name in missing {
             if self.suspects.contains(&name) {
-                words.extend(self.lose(name));
+                sights.extend(self.lose(name));
             } else {
                 self.suspects.insert(name);
             }
         }
-        words
+        sights
     }
 
     /// Returns whether a second listing is due soon.
-    pub(super) fn doubts(&self) -> bool {
+    pub(super) fn has_suspects(&self) -> bool {
         !self.suspects.is_empty()
     }
 
     /// Returns how many pods are remembered.
     pub(super) fn len(&self) -> usize {
-        self.told.len()
+        self.shown.len()
     }
 }
 
@@ -115,13 +115,13 @@ fn fingerprint(view: &MachineView) -> u64 {
     hasher.finish()
 }
 
-async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
+async fn keep_watching(state: Arc<ProviderState>, sink: Arc<dyn MachineSink>) {
     let reached = loop {
-        match yard.cluster.reach().await {
+        match state.cluster.reach().await {
             Ok(reached) => break reached.clone(),
             Err(why) => {
                 warn!("pods are not watched yet: {why}");
-                tokio::time::sleep(yard.settings.confirm_after).await;
+                tokio::time::sleep(state.settings.confirm_after).await;
             }
         }
     };
@@ -132,7 +132,7 @@ async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
     let mut events = follow();
     let mut memory = Memory::default();
     let mut broken = false;
-    let mut compare_at = Instant::now() + yard.settings.compare_every;
+    let mut compare_at = Instant::now() + state.settings.compare_every;
     loop {
         tokio::select! {
             event = events.next() => match event {
@@ -142,8 +142,8 @@ async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
                         info!("pods are watched again, {} of them", memory.len());
                     }
                     take(&mut memory, event, &*sink);
-                    if memory.doubts() {
-                        compare_at = compare_at.min(Instant::now() + yard.settings.confirm_after);
+                    if memory.has_suspects() {
+                        compare_at = compare_at.min(Instant::now() + state.settings.confirm_after);
                     }
                 }
                 Some(Err(why)) => {
@@ -153,7 +153,7 @@ async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
                         // The library would ask for the same moment again and again.
                         Expiry::Refused => {
                             info!("{FORGOTTEN}: {why}");
-                            tokio::time::sleep(PAUSE).await;
+                            tokio::time::sleep(RESTART_DELAY).await;
                             events = follow();
                         }
                     }
@@ -166,8 +166,8 @@ async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
                 None => return,
             },
             () = tokio::time::sleep_until(compare_at) => {
-                compare(&yard, &mut memory, &*sink).await;
-                let wait = if memory.doubts() { yard.settings.confirm_after } else { yard.settings.compare_every };
+                compare(&state, &mut memory, &*sink).await;
+                let wait = if memory.has_suspects() { state.settings.confirm_after } else { state.settings.compare_every };
                 compare_at = Instant::now() + wait;
             }
         }
@@ -214,8 +214,8 @@ fn take(memory: &mut Memory, event: watcher::Event<super::seen::Seen>, sink: &dy
 }
 
 /// Lists everything and tells what the watch has missed.
-async fn compare(yard: &Yard, memory: &mut Memory, sink: &dyn MachineSink) {
-    match yard.list().await {
+async fn compare(state: &ProviderState, memory: &mut Memory, sink: &dyn MachineSink) {
+    match state.list().await {
         Ok(views) => {
             memory.begin();
             for view in views {
@@ -227,11 +227,11 @@ async fn compare(yard: &Yard, memory: &mut Memory, sink: &dyn MachineSink) {
     }
 }
 
-fn tell(words: impl IntoIterator<Item = Word>, sink: &dyn MachineSink) {
-    for word in words {
+fn tell(sights: impl IntoIterator<Item = Sight>, sink: &dyn MachineSink) {
+    for word in sights {
         match word {
-            Word::Seen(view) => sink.seen(*view),
-            Word::Missed(name) => sink.missed(name),
+            Sight::Seen(view) => sink.seen(*view),
+            Sight::Missed(name) => sink.missed(name),
         }
     }
 }

@@ -18,8 +18,8 @@ use super::settings::Limits;
 use mounts::Place;
 
 /// How often a cgroup that is still busy is tried, and how far apart.
-const TURNS: u32 = 100;
-const TURN: Duration = Duration::from_millis(20);
+const MAX_TRIES: u32 = 100;
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// Points at the cgroup of one machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,30 +41,30 @@ enum Version {
 
 /// Tells whether machines can have cgroups, by making one and removing it.
 pub(super) fn probe(name: &str) -> Result<(), String> {
-    let made = Cgroup::make(name, Limits::default())?;
+    let made = Cgroup::create(name, Limits::default())?;
     made.remove().map_err(|error| format!("a cgroup could be made and not removed: {error}"))
 }
 
 impl Cgroup {
     /// Makes a cgroup with limits, or tells why there is none.
-    pub(super) fn make(name: &str, limits: Limits) -> Result<Self, String> {
+    pub(super) fn create(name: &str, limits: Limits) -> Result<Self, String> {
         let places = mounts::read().map_err(|error| format!("cgroups cannot be read: {error}"))?;
         let mut why = vec!["no memory controller".to_owned()];
         for place in &places.unified {
-            match Self::make_v2(place, name) {
+            match Self::create_v2(place, name) {
                 Ok(made) => return made.limited(limits),
                 Err(error) => why.push(format!("{}: {error}", place.path.display())),
             }
         }
         match places.memory {
-            Some(memory) => Self::make_v1(&memory, places.pids.as_ref(), name)
+            Some(memory) => Self::create_v1(&memory, places.pids.as_ref(), name)
                 .map_err(|error| format!("{}: {error}", memory.path.display()))?
                 .limited(limits),
             None => Err(why.join("; ")),
         }
     }
 
-    fn make_v2(place: &Place, name: &str) -> io::Result<Self> {
+    fn create_v2(place: &Place, name: &str) -> io::Result<Self> {
         // Refused where processes live in it already, unless it was delegated so before.
         drop(fs::write(place.path.join("cgroup.subtree_control"), "+memory +pids"));
         let memory = place.path.join(name);
@@ -78,7 +78,7 @@ impl Cgroup {
         Err(io::Error::other("the memory controller is not delegated"))
     }
 
-    fn make_v1(memory: &Place, pids: Option<&Place>, name: &str) -> io::Result<Self> {
+    fn create_v1(memory: &Place, pids: Option<&Place>, name: &str) -> io::Result<Self> {
         let directory = memory.path.join(name);
         create(&directory)?;
         let mut outside = vec![memory.own.clone()];
@@ -154,12 +154,11 @@ impl Cgroup {
     /// Says whether the kernel killed a process in it for memory.
     pub(super) fn oom(&self) -> Oom {
         let count = match self.version {
-            Version::V2 => counted(&self.memory.join("memory.events"), "oom_kill"),
-            Version::V1 => {
-                counted(&self.memory.join("memory.oom_control"), "oom_kill").or_else(|| {
+            Version::V2 => read_counter(&self.memory.join("memory.events"), "oom_kill"),
+            Version::V1 => read_counter(&self.memory.join("memory.oom_control"), "oom_kill")
+                .or_else(|| {
                     fs::read_to_string(self.memory.join("memory.failcnt")).ok()?.trim().parse().ok()
-                })
-            }
+                }),
         };
         match count {
             Some(0) => Oom::No,
@@ -170,12 +169,12 @@ impl Cgroup {
 
     /// Removes it, waiting a moment for the kernel to forget the dead in it.
     pub(super) async fn remove_soon(&self) -> io::Result<()> {
-        for _ in 0..TURNS {
+        for _ in 0..MAX_TRIES {
             match self.remove() {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
                 other => return other,
             }
-            tokio::time::sleep(TURN).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
         self.remove()
     }
@@ -211,7 +210,7 @@ fn write_if_there(path: &Path, text: &str) -> io::Result<()> {
     if path.exists() { fs::write(path, text) } else { Ok(()) }
 }
 
-fn counted(path: &Path, word: &str) -> Option<u64> {
+fn read_counter(path: &Path, word: &str) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix(word)?.trim().parse().ok())
 }

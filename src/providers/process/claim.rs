@@ -15,7 +15,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf, absolute};
 
-use super::yard::OpenError;
+use super::state::OpenError;
 
 /// Says that a directory is ours.
 pub(super) const MARKER: &str = ".ostler";

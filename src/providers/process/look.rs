@@ -4,15 +4,15 @@ use std::fs;
 use std::io;
 
 use ostler_actors::model::{
-    Began, MachineName, MachinePhase, MachineView, Observation, Remains, Sighting, Stamp, Tail,
+    Began, ExitReport, MachineName, MachinePhase, MachineView, Observation, Sighting, Stamp, Tail,
     Worker,
 };
 use ostler_actors::ports::MachineRef;
 
 use super::files::{self, Home, Label};
+use super::machine_status::MachineStatus;
 use super::procs::{self, Identity, Snapshot};
-use super::standing::Standing;
-use super::yard::Yard;
+use super::state::ProviderState;
 use super::{names, ring, tree};
 
 /// A machine that was found by its reference.
@@ -22,7 +22,7 @@ pub(super) struct Found {
     pub(super) label: Label,
 }
 
-impl Yard {
+impl ProviderState {
     /// Lists all machines of the work directory.
     pub(super) fn list(&self) -> Observation<Vec<MachineView>> {
         match self.check().and_then(|()| self.list_all().map_err(|error| error.to_string())) {
@@ -64,16 +64,16 @@ impl Yard {
     }
 
     /// Gathers what a machine left.
-    pub(super) fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
+    pub(super) fn exit_report(&self, machine: &MachineRef, want_tail: bool) -> ExitReport {
         let found = match self.check().map(|()| self.find(machine)) {
             Ok(Ok(Some(found))) => found,
-            Ok(Ok(None)) => return Remains::unavailable("the machine is gone"),
-            Ok(Err(error)) => return Remains::unavailable(error.to_string()),
-            Err(why) => return Remains::unavailable(why),
+            Ok(Ok(None)) => return ExitReport::unavailable("the machine is gone"),
+            Ok(Err(error)) => return ExitReport::unavailable(error.to_string()),
+            Err(why) => return ExitReport::unavailable(why),
         };
-        let exit = self.stand(&found).ok().and_then(|standing| standing.facts());
+        let exit = self.stand(&found).ok().and_then(|machine_status| machine_status.facts());
         let tail = if want_tail { ring::tail(&found.home) } else { Tail::NotNeeded };
-        Remains { exit, tail, notes: Vec::new() }
+        ExitReport { exit, tail, remarks: Vec::new() }
     }
 
     /// Finds the machine a reference means; none if there is none, or another of its name.
@@ -88,23 +88,23 @@ impl Yard {
     }
 
     /// Returns how a machine stands now.
-    pub(super) fn stand(&self, found: &Found) -> io::Result<Standing> {
-        Standing::of(&found.home, &found.label.uid, &self.boot()?, &procs::snapshot()?)
+    pub(super) fn stand(&self, found: &Found) -> io::Result<MachineStatus> {
+        MachineStatus::of(&found.home, &found.label.uid, &self.boot()?, &procs::snapshot()?)
     }
 
     fn view(&self, found: &Found, boot: &str, all: &Snapshot) -> MachineView {
         let Found { home, label } = found;
-        match Standing::of(home, &label.uid, boot, all) {
-            Ok(standing) => MachineView {
+        match MachineStatus::of(home, &label.uid, boot, all) {
+            Ok(machine_status) => MachineView {
                 name: label.name.clone(),
                 uid: Some(label.uid.clone()),
                 stamp: label.stamp.clone(),
-                phase: standing.phase(),
-                worker: self.worker(&standing, home, all),
+                phase: machine_status.phase(),
+                worker: self.worker(&machine_status, home, all),
                 // The runner's process begins with the machine; whether it ever came online
                 // only the forge can tell.
                 began: Began::Unknown,
-                ready: matches!(standing, Standing::Kept(_)) && home.ready().exists(),
+                ready: matches!(machine_status, MachineStatus::Kept(_)) && home.ready().exists(),
                 leaving: home.stop().exists(),
                 host: self.host.clone(),
             },
@@ -117,11 +117,11 @@ impl Yard {
     }
 
     /// Asks the machine's own witness. It answers `Absent` only when it saw the runner itself.
-    fn worker(&self, standing: &Standing, home: &Home, all: &Snapshot) -> Worker {
+    fn worker(&self, machine_status: &MachineStatus, home: &Home, all: &Snapshot) -> Worker {
         let witness = self.settings.witness();
         let ask = |members| tree::worker(witness.as_ref(), all, members, &home.work());
-        match standing {
-            Standing::Kept(keeping) => {
+        match machine_status {
+            MachineStatus::Kept(keeping) => {
                 let said = ask(&tree::below(all, keeping.keeper.pid));
                 let is_itself = |runner: &Identity| {
                     all.get(&runner.pid).is_some_and(|now| now.identity() == *runner)
@@ -131,17 +131,18 @@ impl Yard {
                     (said, _) => said,
                 }
             }
-            Standing::Orphaned(_, left) => {
+            MachineStatus::Orphaned(_, left) => {
                 let alone = left.iter().filter_map(|process| all.get(&process.pid));
                 let below = left.iter().flat_map(|process| tree::below(all, process.pid));
                 ask(&alone.chain(below).collect::<Vec<_>>())
             }
-            Standing::Making | Standing::Hidden if witness.is_some() => Worker::Unknown,
-            Standing::Making | Standing::Hidden => Worker::NoWitness,
+            MachineStatus::Making | MachineStatus::Hidden if witness.is_some() => Worker::Unknown,
+            MachineStatus::Making | MachineStatus::Hidden => Worker::NoWitness,
             // Nothing lives there.
-            Standing::Unborn | Standing::Over(_) | Standing::Lost | Standing::Silent(_) => {
-                Worker::Absent
-            }
+            MachineStatus::Unborn
+            | MachineStatus::Over(_)
+            | MachineStatus::Lost
+            | MachineStatus::Silent(_) => Worker::Absent,
         }
     }
 }

@@ -41,27 +41,27 @@
 mod cgroup;
 mod claim;
 mod copy;
+mod create;
+mod delete;
 mod disk;
 mod files;
 mod jit;
 pub mod keeper;
 mod look;
-mod make;
+mod machine_status;
 mod names;
 mod procs;
 mod remove;
 mod ring;
 mod settings;
-mod standing;
+mod state;
 mod ticket;
 mod tree;
-mod unmake;
 mod user;
 mod watch;
-mod yard;
 
 pub use settings::{DEFAULT_PATH, INHERITED, Limits, ProcessSettings, Witness};
-pub use yard::{LocalProcess, OpenError};
+pub use state::{LocalProcess, OpenError};
 
 /// Marks every process of a machine in its environment; holds the machine's id.
 const MARK: &str = "OSTLER_MACHINE";

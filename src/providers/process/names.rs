@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use ostler_actors::model::MachineName;
 
 /// Longer names would not leave room for the files of a file system.
-const LONGEST: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 /// Returns the directory of a machine, if a machine can have that name.
 ///
 /// Names beginning with a dot are ours: directories on their way in or out.
 pub(super) fn directory(work_dir: &Path, name: &MachineName) -> Option<PathBuf> {
     let text = name.as_str();
-    let plain = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
-    let fits = !text.is_empty() && text.len() <= LONGEST && !text.starts_with('.');
+    let plain =
+        text.chars().all(|message| message.is_ascii_alphanumeric() || "-_.".contains(message));
+    let fits = !text.is_empty() && text.len() <= MAX_NAME_BYTES && !text.starts_with('.');
     (plain && fits).then(|| work_dir.join(text))
 }
 

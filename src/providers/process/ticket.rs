@@ -16,7 +16,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use uuid::Uuid;
 
 use super::files::{Home, create_private};
-use super::yard::{LocalProcess, Yard};
+use super::state::{LocalProcess, ProviderState};
 use crate::providers::identity::{Identity, Reviewed, Reviewer};
 
 /// Parts name, id and secret; no name and no token of a cluster holds it.
@@ -39,13 +39,13 @@ pub(super) fn tear_up(home: &Home) -> io::Result<()> {
 #[async_trait]
 impl Reviewer for LocalProcess {
     async fn review(&self, token: &SecretString) -> Reviewed {
-        let (yard, token) = (self.yard(), token.clone());
-        let reviewed = self.yard().disk.brief(move || yard.review(&token)).await;
+        let (state, token) = (self.state(), token.clone());
+        let reviewed = self.state().disk.brief(move || state.review(&token)).await;
         reviewed.unwrap_or_else(Reviewed::Unknown)
     }
 }
 
-impl Yard {
+impl ProviderState {
     fn review(&self, token: &SecretString) -> Reviewed {
         let shown = token.expose_secret();
         let mut parts = shown.split(PART);

@@ -8,15 +8,15 @@ use ostler_actors::model::{MachineName, MachineView, Observation};
 use ostler_actors::ports::{MachineSink, Watching};
 use tracing::error;
 
-use super::yard::Yard;
+use super::state::ProviderState;
 
 /// How often is looked.
-const TURN: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Begins to watch, for as long as the guard lives.
-pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) -> Watching {
+pub(super) fn begin(state: Arc<ProviderState>, sink: Arc<dyn MachineSink>) -> Watching {
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-        let task = runtime.spawn(keep_watching(yard, sink));
+        let task = runtime.spawn(keep_watching(state, sink));
         Watching::until_dropped(move || task.abort())
     } else {
         error!("local processes are not watched: there is no runtime to watch them on");
@@ -24,14 +24,14 @@ pub(super) fn begin(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) -> Watching {
     }
 }
 
-async fn keep_watching(yard: Arc<Yard>, sink: Arc<dyn MachineSink>) {
+async fn keep_watching(state: Arc<ProviderState>, sink: Arc<dyn MachineSink>) {
     let mut known = BTreeMap::new();
     loop {
-        let looking = Arc::clone(&yard);
-        if let Ok(Observation::Complete(views)) = yard.disk.brief(move || looking.list()).await {
+        let looking = Arc::clone(&state);
+        if let Ok(Observation::Complete(views)) = state.disk.brief(move || looking.list()).await {
             tell(&mut known, views, &*sink);
         }
-        tokio::time::sleep(TURN).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

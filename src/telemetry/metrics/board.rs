@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::hearing;
+use super::delivery_stats;
 use super::labels::{AskLabels, PoolLabel, RateLabels, RequestLabels, StateLabels};
 use crate::github::Figures;
 
@@ -27,13 +27,13 @@ pub struct Board {
     /// The date.
     pub now: Timestamp,
     /// What came of the reaper's questions.
-    pub asks: BTreeMap<(Reason, &'static str), u64>,
+    pub request_counts: BTreeMap<(Reason, &'static str), u64>,
     /// Machines nobody answers for.
     pub leaks: u64,
     /// Broken invariants since the start.
     pub violations: u64,
     /// Letters that found nobody since the start.
-    pub lost_letters: u64,
+    pub lost_messages: u64,
     /// Whether this daemon leads: 1 or 0.
     pub leader: u8,
 }
@@ -56,15 +56,20 @@ impl Board {
         let mut to = Registry::with_prefix("ostler");
         self.pools(&mut to);
         self.forges(&mut to);
-        hearing::register(&self.forges, self.now, &mut to);
-        let asks = Family::<AskLabels, Counter>::default();
+        delivery_stats::register(&self.forges, self.now, &mut to);
+        let request_counts = Family::<AskLabels, Counter>::default();
         for reason in [Reason::Orphan, Reason::Unlisted, Reason::Offline, Reason::Unregistered] {
-            drop(asks.get_or_create(&AskLabels { reason: reason.as_str(), answer: "told" }));
+            drop(
+                request_counts
+                    .get_or_create(&AskLabels { reason: reason.as_str(), answer: "told" }),
+            );
         }
-        for ((reason, answer), count) in &self.asks {
-            asks.get_or_create(&AskLabels { reason: reason.as_str(), answer }).inc_by(*count);
+        for ((reason, answer), count) in &self.request_counts {
+            request_counts
+                .get_or_create(&AskLabels { reason: reason.as_str(), answer })
+                .inc_by(*count);
         }
-        to.register("reaper_asks", "What came of the reaper's questions.", asks);
+        to.register("reaper_asks", "What came of the reaper's questions.", request_counts);
         gauge(&mut to, "leaks", "Machines nobody answers for; must read 0.", self.leaks);
         gauge(&mut to, "leader", "Whether this daemon leads.", self.leader.into());
         counter(&mut to, "invariant_violations", "Must read 0.", self.violations);
@@ -72,7 +77,7 @@ impl Board {
             &mut to,
             "lost_letters",
             "Letters between actors that found nobody.",
-            self.lost_letters,
+            self.lost_messages,
         );
         to
     }

@@ -8,7 +8,7 @@
 //! rest are words of closed lists; never an instance, a job or a text.
 
 mod board;
-mod hearing;
+mod delivery_stats;
 mod labels;
 mod recorder;
 

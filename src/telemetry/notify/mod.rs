@@ -10,8 +10,8 @@
 //! time, up to so many an hour, and the next message says how many were not told. Only the leader
 //! tells. The address is a secret: it is in no log and no error.
 
-mod desk;
 mod post;
+mod router;
 mod sights;
 
 use std::collections::BTreeMap;
@@ -30,12 +30,12 @@ use super::chronicle::Listener;
 use crate::config::{Config, Notify};
 use crate::daemon::{Stage, Status};
 use crate::store::Sequenced;
-use desk::Desk;
-pub use desk::{Notice, Occasion};
 use post::Post;
+use router::NoticeRouter;
+pub use router::{Notice, Occasion};
 
 /// How often the board is looked at.
-const GLANCE: Duration = Duration::from_secs(5);
+const BOARD_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// How many ends may wait to be told of; what comes beyond is counted as not told.
 const QUEUE: usize = 256;
 
@@ -92,10 +92,10 @@ pub(super) fn is_normal(verdict: VerdictClass) -> bool {
 }
 
 async fn run(sources: Sources, mut notices: mpsc::Receiver<Notice>) {
-    let (mut desk, mut post) = (Desk::default(), Post::default());
-    let mut glances = tokio::time::interval(GLANCE);
+    let (mut router, mut post) = (NoticeRouter::default(), Post::default());
+    let mut glances = tokio::time::interval(BOARD_POLL_INTERVAL);
     loop {
-        let news = tokio::select! {
+        let events = tokio::select! {
             Some(notice) = notices.recv() => vec![notice],
             _ = glances.tick() => Vec::new(),
         };
@@ -103,8 +103,9 @@ async fn run(sources: Sources, mut notices: mpsc::Receiver<Notice>) {
         let Some(notify) = &config.notify else { continue };
         let now = (sources.now)();
         let holds = sights::holds(&sources, notify, now);
-        let mut messages = desk.of_what_holds(holds, notify, now);
-        messages.extend(news.into_iter().filter_map(|notice| desk.of_news(notice, notify, now)));
+        let mut messages = router.of_what_holds(holds, notify, now);
+        messages
+            .extend(events.into_iter().filter_map(|notice| router.of_event(notice, notify, now)));
         for (notice, untold) in messages {
             let text = worded(&notice, notify, &config.daemon.name, untold);
             match post.send(notify, &notice, &config.daemon.name, &text).await {

@@ -11,9 +11,9 @@ use super::Notice;
 use crate::config::Notify;
 
 /// How long a message may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long is waited before the second and last try.
-const PAUSE: Duration = Duration::from_secs(2);
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Tells why a message did not arrive; the address is not part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ pub(super) enum Undelivered {
     #[error("the receiver cannot be reached; see `notify.url`")]
     Unreachable,
     /// It took too long.
-    #[error("the receiver did not answer in {} s", PATIENCE.as_secs())]
+    #[error("the receiver did not answer in {} s", SEND_TIMEOUT.as_secs())]
     Late,
     /// It does not want it.
     #[error("the receiver answered {0}")]
@@ -59,7 +59,7 @@ impl Post {
             // The same again would be refused again.
             Ok(()) | Err(Undelivered::Address | Undelivered::Refused(400..=499)) => first,
             Err(Undelivered::Unreachable | Undelivered::Late | Undelivered::Refused(_)) => {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_DELAY).await;
                 self.once(notify, body).await
             }
         }
@@ -75,7 +75,7 @@ impl Post {
             return Err(Undelivered::Address);
         }
         let client = self.0.get_or_insert_with(connect);
-        match tokio::time::timeout(PATIENCE, client.request(request)).await {
+        match tokio::time::timeout(SEND_TIMEOUT, client.request(request)).await {
             Err(_) => Err(Undelivered::Late),
             Ok(Err(_)) => Err(Undelivered::Unreachable),
             Ok(Ok(answer)) if answer.status().is_success() => Ok(()),

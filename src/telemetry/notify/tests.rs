@@ -28,19 +28,20 @@ fn at(minutes: u64) -> Timestamp {
 
 #[test]
 fn what_holds_is_told_once_and_again_after_an_hour_or_when_it_comes_back() {
-    let (mut desk, notify) = (Desk::default(), notify(""));
+    let (mut router, notify) = (NoticeRouter::default(), notify(""));
     let stuck = || vec![notice(Occasion::Stuck, "linux")];
-    assert_eq!(desk.of_what_holds(stuck(), &notify, at(0)).len(), 1);
-    assert_eq!(desk.of_what_holds(stuck(), &notify, at(1)).len(), 0);
-    assert_eq!(desk.of_what_holds(stuck(), &notify, at(60)).len(), 1, "still");
-    assert_eq!(desk.of_what_holds(Vec::new(), &notify, at(61)).len(), 0);
-    assert_eq!(desk.of_what_holds(stuck(), &notify, at(62)).len(), 1, "again");
+    assert_eq!(router.of_what_holds(stuck(), &notify, at(0)).len(), 1);
+    assert_eq!(router.of_what_holds(stuck(), &notify, at(1)).len(), 0);
+    assert_eq!(router.of_what_holds(stuck(), &notify, at(60)).len(), 1, "still");
+    assert_eq!(router.of_what_holds(Vec::new(), &notify, at(61)).len(), 0);
+    assert_eq!(router.of_what_holds(stuck(), &notify, at(62)).len(), 1, "again");
 }
 
 #[test]
 fn a_flood_is_dammed_and_the_next_message_says_so() {
-    let (mut desk, notify) = (Desk::default(), notify("per_hour = 2"));
-    let mut tell = |minute| desk.of_news(notice(Occasion::Death, "linux-1"), &notify, at(minute));
+    let (mut router, notify) = (NoticeRouter::default(), notify("per_hour = 2"));
+    let mut tell =
+        |minute| router.of_event(notice(Occasion::Death, "linux-1"), &notify, at(minute));
     assert!(tell(0).is_some() && tell(1).is_some());
     assert!(tell(2).is_none() && tell(3).is_none());
     assert_eq!(tell(60).map(|(_, untold)| untold), Some(2));
@@ -49,9 +50,9 @@ fn a_flood_is_dammed_and_the_next_message_says_so() {
 
 #[test]
 fn only_what_is_wished_for_is_told() {
-    let (mut desk, notify) = (Desk::default(), notify("on = [\"leak\"]"));
-    assert!(desk.of_news(notice(Occasion::Death, "linux-1"), &notify, at(0)).is_none());
-    assert!(desk.of_news(notice(Occasion::Leak, "fleet"), &notify, at(0)).is_some());
+    let (mut router, notify) = (NoticeRouter::default(), notify("on = [\"leak\"]"));
+    assert!(router.of_event(notice(Occasion::Death, "linux-1"), &notify, at(0)).is_none());
+    assert!(router.of_event(notice(Occasion::Leak, "fleet"), &notify, at(0)).is_some());
 }
 
 #[test]

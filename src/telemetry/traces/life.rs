@@ -32,7 +32,7 @@ impl Life<'_> {
             Part { name: "instance", from: begun.min(row.created_at), to: self.last().max(begun) };
         let mut root = self.span(&whole);
         root["attributes"] = json!(self.attributes());
-        root["events"] = self.events.iter().map(told).collect();
+        root["events"] = self.events.iter().map(span_event).collect();
         root["status"] = self.status();
         let parent = root["spanId"].clone();
         let child = |part: &Part| {
@@ -132,7 +132,7 @@ pub(super) fn message(installation: &str, spans: &[Value]) -> Value {
     }] })
 }
 
-fn told(event: &Event) -> Value {
+fn span_event(event: &Event) -> Value {
     json!({ "timeUnixNano": nanos(event.at), "name": event.what.to_string() })
 }
 

@@ -33,9 +33,9 @@ use crate::store::Sequenced;
 use life::Life;
 
 /// How long the collector may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long is waited before the second and last try.
-const PAUSE: Duration = Duration::from_secs(2);
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 /// How many lives may wait to be sent; what comes beyond is not sent.
 const QUEUE: usize = 1_000;
 /// How many lives are sent together.
@@ -117,7 +117,7 @@ enum Undelivered {
     Address,
     #[error("the collector cannot be reached; see `OTEL_EXPORTER_OTLP_ENDPOINT`")]
     Unreachable,
-    #[error("the collector did not answer in {} s", PATIENCE.as_secs())]
+    #[error("the collector did not answer in {} s", SEND_TIMEOUT.as_secs())]
     Late,
     #[error("the collector answered {0}")]
     Refused(u16),
@@ -130,7 +130,7 @@ async fn send(client: &Outgoing, collector: &Collector, text: &str) -> Result<()
         // The same again would be refused again.
         Ok(()) | Err(Undelivered::Address | Undelivered::Refused(400..=428 | 430..=499)) => first,
         Err(Undelivered::Unreachable | Undelivered::Late | Undelivered::Refused(_)) => {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_DELAY).await;
             once(client, collector, text).await
         }
     }
@@ -148,7 +148,7 @@ async fn once(client: &Outgoing, collector: &Collector, text: &str) -> Result<()
     if !matches!(request.uri().scheme_str(), Some("http" | "https")) {
         return Err(Undelivered::Address);
     }
-    match tokio::time::timeout(PATIENCE, client.request(request)).await {
+    match tokio::time::timeout(SEND_TIMEOUT, client.request(request)).await {
         Err(_) => Err(Undelivered::Late),
         Ok(Err(_)) => Err(Undelivered::Unreachable),
         Ok(Ok(answer)) if answer.status().is_success() => Ok(()),

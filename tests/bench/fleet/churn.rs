@@ -6,7 +6,7 @@ use super::floor::Bare;
 use super::measure::{Floors, LONG, Setting, at};
 use super::part::{Figure, Part};
 use super::reader::{Kept, once};
-use super::stage::{Cost, Stage, Wish};
+use super::stage::{Cost, RemovalRequest, Stage};
 
 const STATUS: &str = "/api/v1/fleet";
 /// How long a runner takes to come online, and then for its job.
@@ -97,8 +97,11 @@ enum Reading {
 }
 
 fn run_churn(setting: &Setting, slots: u32, jobs: u64, reading: Reading) -> Churned {
-    let mut stage =
-        Stage::build(Wish { boot_ms: Some(BOOT_MS), work_ms: WORK_MS, ..setting.wish(slots) });
+    let mut stage = Stage::build(RemovalRequest {
+        boot_ms: Some(BOOT_MS),
+        work_ms: WORK_MS,
+        ..setting.removal(slots)
+    });
     stage.start();
     let daemon = stage.http().to_owned();
     let mut kept = Kept::open(&daemon);

@@ -29,9 +29,9 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 /// What webhooks are signed with.
-pub(crate) const SECRET: &str = "a secret of the bench";
+pub(crate) const WEBHOOK_SECRET: &str = "a secret of the bench";
 /// How many deliveries are under way at once.
-const AT_ONCE: usize = 64;
+const PARALLEL_DELIVERIES: usize = 64;
 
 type Post = Client<HttpConnector, Full<web::Bytes>>;
 
@@ -102,19 +102,19 @@ struct Job {
 }
 
 #[derive(Clone)]
-struct Hub {
+struct SimulatedForge {
     state: Arc<Mutex<State>>,
     client: Post,
-    seats: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
 /// Runs until it is killed; says its port first.
 pub(crate) fn serve() -> std::io::Result<()> {
     actix_rt::System::new().block_on(async {
         let client = Client::builder(TokioExecutor::new()).build_http();
-        let seats = Arc::new(Semaphore::new(AT_ONCE));
-        let hub = Hub { state: Arc::default(), client, seats };
-        let data = web::Data::new(hub);
+        let slots = Arc::new(Semaphore::new(PARALLEL_DELIVERIES));
+        let forge = SimulatedForge { state: Arc::default(), client, slots };
+        let data = web::Data::new(forge);
         let server = HttpServer::new(move || {
             App::new()
                 .app_data(data.clone())
@@ -134,13 +134,13 @@ pub(crate) fn serve() -> std::io::Result<()> {
     })
 }
 
-async fn setup(hub: web::Data<Hub>, setup: web::Json<Setup>) -> HttpResponse {
-    hub.state().setup = setup.into_inner();
+async fn setup(forge: web::Data<SimulatedForge>, setup: web::Json<Setup>) -> HttpResponse {
+    forge.state().setup = setup.into_inner();
     HttpResponse::NoContent().finish()
 }
 
-async fn queue(hub: web::Data<Hub>, asked: web::Json<Queue>) -> HttpResponse {
-    let hub = Hub::clone(&hub);
+async fn queue(forge: web::Data<SimulatedForge>, asked: web::Json<Queue>) -> HttpResponse {
+    let forge = SimulatedForge::clone(&forge);
     let Queue { count, per_second } = asked.into_inner();
     actix_rt::spawn(async move {
         let began = tokio::time::Instant::now();
@@ -148,35 +148,35 @@ async fn queue(hub: web::Data<Hub>, asked: web::Json<Queue>) -> HttpResponse {
             if let Some(due) = (number * 1_000_000_000).checked_div(per_second) {
                 tokio::time::sleep_until(began + Duration::from_nanos(due)).await;
             }
-            hub.queue_one();
+            forge.queue_one();
         }
     });
     HttpResponse::NoContent().finish()
 }
 
 /// Lets a runner come online; it takes a job if there is one.
-async fn up(hub: web::Data<Hub>, named: web::Json<Named>) -> HttpResponse {
-    let known = hub.state().names.get(&named.name).copied();
+async fn up(forge: web::Data<SimulatedForge>, named: web::Json<Named>) -> HttpResponse {
+    let known = forge.state().names.get(&named.name).copied();
     let Some(runner) = known else { return HttpResponse::NotFound().finish() };
-    hub.online(runner);
+    forge.online(runner);
     HttpResponse::NoContent().finish()
 }
 
 /// Lets the job of a runner be over; answers when that was heard.
-async fn end(hub: web::Data<Hub>, named: web::Json<Named>) -> HttpResponse {
+async fn end(forge: web::Data<SimulatedForge>, named: web::Json<Named>) -> HttpResponse {
     let ended = {
-        let mut state = hub.state();
+        let mut state = forge.state();
         let runner = state.names.get(&named.name).copied();
         let job = runner.and_then(|id| state.runners.get(&id)?.job);
         runner.zip(job).inspect(|(runner, job)| state.complete(*job, *runner))
     };
     let Some((_, job)) = ended else { return HttpResponse::NotFound().finish() };
-    drop(hub.announce(job, None).await);
+    drop(forge.announce(job, None).await);
     HttpResponse::NoContent().finish()
 }
 
-async fn show(hub: web::Data<Hub>) -> HttpResponse {
-    let state = hub.state();
+async fn show(forge: web::Data<SimulatedForge>) -> HttpResponse {
+    let state = forge.state();
     HttpResponse::Ok().json(Shown {
         runners: state.runners.len(),
         queued: state.queued.len(),
@@ -190,7 +190,7 @@ async fn show(hub: web::Data<Hub>) -> HttpResponse {
 }
 
 // The phantoms.
-impl Hub {
+impl SimulatedForge {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -211,10 +211,10 @@ impl Hub {
 
     fn registered(&self, runner: u64) {
         let Some(boot) = self.state().setup.boot_ms else { return };
-        let hub = self.clone();
+        let forge = self.clone();
         actix_rt::spawn(async move {
             tokio::time::sleep(Duration::from_millis(boot)).await;
-            hub.online(runner);
+            forge.online(runner);
         });
     }
 
@@ -253,11 +253,11 @@ impl Hub {
             };
             self.announce(job, None);
             let Some(work) = work else { continue };
-            let hub = self.clone();
+            let forge = self.clone();
             actix_rt::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(work)).await;
-                hub.state().complete(job, runner);
-                hub.announce(job, None);
+                forge.state().complete(job, runner);
+                forge.announce(job, None);
             });
         }
     }
@@ -268,14 +268,14 @@ impl Hub {
             let state = self.state();
             (state.payload(job).to_string(), state.setup.hook.clone())
         };
-        let hub = self.clone();
+        let forge = self.clone();
         actix_rt::spawn(async move {
-            let key = hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes());
+            let key = hmac::Key::new(hmac::HMAC_SHA256, WEBHOOK_SECRET.as_bytes());
             let signature = hmac::sign(&key, body.as_bytes());
             let hex = hex(signature.as_ref());
             let guid = uuid::Uuid::new_v4().to_string();
             for _ in 0..240 {
-                let Ok(seat) = hub.seats.acquire().await else { return };
+                let Ok(slot_taken) = forge.slots.acquire().await else { return };
                 let request = http::Request::post(&url)
                     .header("content-type", "application/json")
                     .header("x-github-event", "workflow_job")
@@ -283,23 +283,23 @@ impl Hub {
                     .header("x-hub-signature-256", format!("sha256={hex}"))
                     .body(Full::new(web::Bytes::from(body.clone())))
                     .expect("a request");
-                let patience = Duration::from_secs(10);
-                let answer = tokio::time::timeout(patience, hub.client.request(request)).await;
+                let wait_limit = Duration::from_secs(10);
+                let answer = tokio::time::timeout(wait_limit, forge.client.request(request)).await;
                 if let Ok(Ok(answer)) = answer {
                     let taken = answer.status() == 202;
                     // Read to the end, so that the connection can be used again.
                     drop(answer.into_body().collect().await);
                     if taken {
                         if let Some(entry) =
-                            slot.and_then(|slot| hub.state().sent.get(slot).copied())
+                            slot.and_then(|slot| forge.state().sent.get(slot).copied())
                         {
-                            hub.state().sent[slot.unwrap_or_default()] = (entry.0, nanos());
+                            forge.state().sent[slot.unwrap_or_default()] = (entry.0, nanos());
                         }
                         return;
                     }
                 }
-                drop(seat);
-                hub.state().refused += 1;
+                drop(slot_taken);
+                forge.state().refused += 1;
                 tokio::time::sleep(Duration::from_millis(500)).await;
             }
         })
@@ -357,23 +357,27 @@ impl State {
 }
 
 // The desk.
-async fn rest(hub: web::Data<Hub>, request: HttpRequest, body: web::Bytes) -> HttpResponse {
+async fn rest(
+    forge: web::Data<SimulatedForge>,
+    request: HttpRequest,
+    body: web::Bytes,
+) -> HttpResponse {
     let path: Vec<&str> = request.path().split('/').filter(|it| !it.is_empty()).collect();
     let query: HashMap<&str, &str> =
         request.query_string().split('&').filter_map(|pair| pair.split_once('=')).collect();
     let (kind, status, answer) = match (request.method().as_str(), path.as_slice()) {
-        ("GET", ["orgs", _, "actions", "runners"]) => ("list", 200, hub.list(&query)),
+        ("GET", ["orgs", _, "actions", "runners"]) => ("list", 200, forge.list(&query)),
         ("POST", ["orgs", _, "actions", "runners", "generate-jitconfig"]) => {
-            let (status, answer) = hub.register(&body);
+            let (status, answer) = forge.register(&body);
             ("mint", status, answer)
         }
         ("GET", ["orgs", _, "actions", "runners", id]) => {
-            let state = hub.state();
+            let state = forge.state();
             let found = id.parse().ok().filter(|id| state.runners.contains_key(id));
             found.map_or(("runner", 404, not_found()), |id| ("runner", 200, state.runner(id)))
         }
         ("DELETE", ["orgs", _, "actions", "runners", id]) => {
-            let (status, answer) = hub.remove(id);
+            let (status, answer) = forge.remove(id);
             ("remove", status, answer)
         }
         ("GET", ["orgs", _, "actions", "runner-groups"]) => {
@@ -381,7 +385,7 @@ async fn rest(hub: web::Data<Hub>, request: HttpRequest, body: web::Bytes) -> Ht
             ("groups", 200, json!({"total_count": 1, "runner_groups": [group]}))
         }
         ("GET", ["repos", _, _, "actions", "jobs", id]) => {
-            let state = hub.state();
+            let state = forge.state();
             let found = id.parse().ok().filter(|id| state.jobs.contains_key(id));
             found.map_or(("job", 404, not_found()), |id| ("job", 200, state.job(id)))
         }
@@ -391,7 +395,7 @@ async fn rest(hub: web::Data<Hub>, request: HttpRequest, body: web::Bytes) -> Ht
         ("GET", ["orgs", _, "repos"]) => ("repos", 200, json!([])),
         _ => ("other", 404, not_found()),
     };
-    *hub.state().calls.entry(kind).or_default() += 1;
+    *forge.state().calls.entry(kind).or_default() += 1;
     let text = if answer.is_null() { String::new() } else { answer.to_string() };
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
@@ -405,7 +409,7 @@ async fn rest(hub: web::Data<Hub>, request: HttpRequest, body: web::Bytes) -> Ht
     response.insert_header(("etag", tag)).content_type("application/json").body(text)
 }
 
-impl Hub {
+impl SimulatedForge {
     fn list(&self, query: &HashMap<&str, &str>) -> Value {
         let state = self.state();
         if let Some(name) = query.get("name") {

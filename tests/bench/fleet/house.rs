@@ -13,14 +13,14 @@ use ostler_actors::registry::Registry;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::yard::Yard;
+use super::lent_provider::LentProvider;
 
 /// Runs a daemon until it is told to stop; says its two addresses first.
 pub(crate) fn run(folder: &Path, late: Option<Duration>) {
     let config = folder.join("ostler.toml");
     ostler::telemetry::begin(Some("warn")).expect("a filter");
     let loaded = load(&config, &Outside::real()).expect("a configuration");
-    let yard = Arc::new(Yard::open(folder, late).expect("a folder"));
+    let lent_provider = Arc::new(LentProvider::open(folder, late).expect("a folder"));
     let ended = on_system(async move {
         let stop = stop_on_signal().expect("signals");
         let hangup = signal(SignalKind::hangup()).expect("signals");
@@ -28,8 +28,8 @@ pub(crate) fn run(folder: &Path, late: Option<Duration>) {
         let (tell, news) = mpsc::channel(1);
         tokio::spawn(watch::run(watching, hangup, || {}, tell));
         let mut daemon = Daemon::open(loaded, Service::default()).await.expect("a daemon");
-        daemon.lend(ProviderId::new("local"), Arc::clone(&yard) as _);
-        let board = show_board(Arc::clone(daemon.registry()), yard);
+        daemon.lend(ProviderId::new("local"), Arc::clone(&lent_provider) as _);
+        let board = show_board(Arc::clone(daemon.registry()), lent_provider);
         println!("{} {board}", daemon.address());
         daemon.run(news, stop).await
     });
@@ -38,7 +38,7 @@ pub(crate) fn run(folder: &Path, late: Option<Duration>) {
 
 /// Answers whoever connects and asks for a number. Those that are waited for cost the daemon nothing;
 /// whoever is idle is asked one by one.
-fn show_board(registry: Arc<Registry>, yard: Arc<Yard>) -> std::net::SocketAddr {
+fn show_board(registry: Arc<Registry>, lent_provider: Arc<LentProvider>) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("a port");
     std::thread::spawn(move || {
@@ -46,8 +46,8 @@ fn show_board(registry: Arc<Registry>, yard: Arc<Yard>) -> std::net::SocketAddr 
             let number = match asked(&visitor).as_str() {
                 "owned" => registry.len(),
                 "idle" => registry.instances_where(|row| row.state == State::Idle).len(),
-                "machines" => yard.standing(),
-                "created" => yard.created(),
+                "machines" => lent_provider.standing(),
+                "created" => lent_provider.created(),
                 "violations" => usize::try_from(registry.violations()).unwrap_or(usize::MAX),
                 other => panic!("nobody knows `{other}`"),
             };

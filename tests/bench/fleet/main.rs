@@ -19,6 +19,7 @@ mod external;
 mod floor;
 mod forge;
 mod house;
+mod lent_provider;
 mod lives;
 mod measure;
 #[path = "../part.rs"]
@@ -29,7 +30,6 @@ mod postgres;
 mod reader;
 mod speed;
 mod stage;
-mod yard;
 
 use std::path::Path;
 use std::time::Duration;

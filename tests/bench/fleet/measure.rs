@@ -8,7 +8,7 @@ use super::lives::{fleet_of, growth, late};
 use super::part::{Figure, Part};
 use super::postgres::Postgres;
 use super::speed::{bursts, latency};
-use super::stage::{Machines, Stage, Wish};
+use super::stage::{Machines, RemovalRequest, Stage};
 
 /// How long anything may take that is waited for.
 pub(crate) const LONG: Duration = Duration::from_mins(5);
@@ -33,9 +33,9 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    pub(crate) fn wish(&self, max: u32) -> Wish {
+    pub(crate) fn removal(&self, max: u32) -> RemovalRequest {
         let store = self.server.as_ref().map(|server| server.database());
-        Wish { store, ..Wish::new(self.machines, max) }
+        RemovalRequest { store, ..RemovalRequest::new(self.machines, max) }
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn number(name: &str, or: u32) -> u32 {
 }
 
 fn floors(part: &mut Part) -> Floors {
-    let stage = Stage::build(Wish::new(Machines::Simulated, 1));
+    let stage = Stage::build(RemovalRequest::new(Machines::Simulated, 1));
     let (commits, spawns) = (floor::commits(stage.path()), floor::spawns());
     let asks = floor::round_trips(stage.forge_at());
     part.take(Figure::new("floor: fsync of 4 KiB", commits, "a second"));

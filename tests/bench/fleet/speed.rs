@@ -7,7 +7,7 @@ use super::stage::{Machines, Stage, until};
 /// From the moment GitHub sends a webhook to the moment the provider is called.
 pub(crate) fn latency(part: &mut Part, setting: &Setting, rate: u32, floors: Floors) {
     let count = (rate * 10).clamp(100, 2_000);
-    let mut stage = Stage::build(setting.wish(10_000));
+    let mut stage = Stage::build(setting.removal(10_000));
     stage.start();
     stage.queue(u64::from(count), u64::from(rate));
     let want = usize::try_from(count).unwrap_or_default();
@@ -51,7 +51,7 @@ pub(crate) fn latency(part: &mut Part, setting: &Setting, rate: u32, floors: Flo
 pub(crate) fn bursts(part: &mut Part, setting: &Setting, sizes: &[u32], floors: Floors) {
     let mut each = Vec::new();
     for size in sizes {
-        let mut stage = Stage::build(setting.wish(10_000));
+        let mut stage = Stage::build(setting.removal(10_000));
         stage.start();
         stage.queue(u64::from(*size), 0);
         let want = usize::try_from(*size).unwrap_or_default();

@@ -12,7 +12,7 @@ use serde::Serialize;
 use tempfile::TempDir;
 
 use super::external::compiled;
-use super::forge::{Queue, SECRET, Setup, Shown};
+use super::forge::{Queue, Setup, Shown, WEBHOOK_SECRET};
 
 /// Says what makes the machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) enum Machines {
 
 /// Says what is wanted.
 #[derive(Clone, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct RemovalRequest {
     pub(crate) machines: Machines,
     pub(crate) store: Option<String>,
     pub(crate) min_idle: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Wish {
     pub(crate) tick: Option<u32>,
 }
 
-impl Wish {
+impl RemovalRequest {
     pub(crate) fn new(machines: Machines, max: u32) -> Self {
         Self {
             machines,
@@ -58,7 +58,7 @@ impl Wish {
 /// Holds everything around the daemons of one figure.
 pub(crate) struct Stage {
     folder: TempDir,
-    wish: Wish,
+    removal: RemovalRequest,
     forge: Child,
     forge_at: String,
     daemon: Option<Running>,
@@ -83,7 +83,7 @@ pub(crate) struct Cost {
 
 impl Stage {
     /// Builds a stage; nothing runs but the played GitHub.
-    pub(crate) fn build(wish: Wish) -> Self {
+    pub(crate) fn build(removal: RemovalRequest) -> Self {
         // On the disk: a file system in memory would make a commit free.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let mut forge = Command::new(std::env::current_exe().expect("a path"))
@@ -95,9 +95,9 @@ impl Stage {
         let mut line = String::new();
         BufReader::new(forge.stdout.take().expect("a pipe")).read_line(&mut line).expect("a port");
         let forge_at = format!("127.0.0.1:{}", line.trim());
-        let stage = Self { folder, wish, forge, forge_at, daemon: None };
+        let stage = Self { folder, removal, forge, forge_at, daemon: None };
         stage.write("token", "a token");
-        stage.write("hook.secret", SECRET);
+        stage.write("hook.secret", WEBHOOK_SECRET);
         stage.write("seal.key", &"5a".repeat(32));
         stage.write("provider.conf", &format!("state={}\n", stage.path().join("cloud").display()));
         stage.configure(&stage.pool());
@@ -105,8 +105,8 @@ impl Stage {
     }
 
     fn pool(&self) -> String {
-        let Wish { min_idle, max, .. } = self.wish;
-        let more = match self.wish.machines {
+        let RemovalRequest { min_idle, max, .. } = self.removal;
+        let more = match self.removal.machines {
             Machines::Simulated | Machines::Processes => "",
             Machines::External => "image = \"any\"\nflavor = \"any\"\n",
         };
@@ -124,9 +124,9 @@ impl Stage {
     fn configure(&self, pools: &str) {
         let folder = self.path().display();
         let default = format!("sqlite://{folder}/ostler.db");
-        let store = self.wish.store.as_ref().unwrap_or(&default);
+        let store = self.removal.store.as_ref().unwrap_or(&default);
         let forge = &self.forge_at;
-        let tick = self.wish.tick.unwrap_or(60);
+        let tick = self.removal.tick.unwrap_or(60);
         let provider = self.provider();
         let text = format!(
             r#"
@@ -177,7 +177,7 @@ start_permits_per_host = 10000
     /// Returns the provider's section. No machine of a benchmark ever asks for anything.
     fn provider(&self) -> String {
         let folder = self.path().display();
-        match self.wish.machines {
+        match self.removal.machines {
             Machines::Simulated | Machines::Processes => format!(
                 "kind = \"process\"\ncommand = [\"/bin/sleep\", \"1000000\"]\nwork_dir = \"{folder}/processes\""
             ),
@@ -202,11 +202,11 @@ start_permits_per_host = 10000
 
     /// Starts the daemon and waits until it leads.
     pub(crate) fn start(&mut self) {
-        let mut command = match self.wish.machines {
+        let mut command = match self.removal.machines {
             Machines::Simulated => {
                 let mut command = Command::new(std::env::current_exe().expect("a path"));
                 command.arg("house").arg(self.path());
-                if let Some(late) = self.wish.late {
+                if let Some(late) = self.removal.late {
                     command.arg(late.as_secs().to_string());
                 }
                 command
@@ -222,7 +222,7 @@ start_permits_per_host = 10000
         let log = fs::File::create(self.path().join("log")).expect("our folder");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().expect("a daemon");
-        let (http, board) = match self.wish.machines {
+        let (http, board) = match self.removal.machines {
             Machines::Simulated => {
                 let mut line = String::new();
                 BufReader::new(child.stdout.take().expect("a pipe"))
@@ -259,7 +259,7 @@ start_permits_per_host = 10000
 
     fn set_up(&self) {
         let hook = format!("http://{}/webhooks/github", self.running().http);
-        let Wish { boot_ms, work_ms, .. } = self.wish;
+        let RemovalRequest { boot_ms, work_ms, .. } = self.removal;
         self.tell_forge("/_bench/setup", &Setup { hook, boot_ms, work_ms: Some(work_ms) });
     }
 
@@ -346,7 +346,7 @@ start_permits_per_host = 10000
 
     /// Returns how many create calls there were since the daemon started.
     pub(crate) fn created(&self) -> usize {
-        match self.wish.machines {
+        match self.removal.machines {
             Machines::Simulated => self.number("created"),
             Machines::Processes | Machines::External => self.creates().len(),
         }
@@ -354,7 +354,7 @@ start_permits_per_host = 10000
 
     /// Returns the moments of all create calls, oldest first.
     pub(crate) fn creates(&self) -> Vec<u64> {
-        let mut moments: Vec<u64> = match self.wish.machines {
+        let mut moments: Vec<u64> = match self.removal.machines {
             Machines::Simulated => {
                 let log = fs::read_to_string(self.path().join("creates")).unwrap_or_default();
                 log.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
@@ -376,7 +376,7 @@ start_permits_per_host = 10000
 
     /// Returns how many machines exist.
     pub(crate) fn machines(&self) -> usize {
-        match self.wish.machines {
+        match self.removal.machines {
             Machines::Simulated => self.number("machines"),
             Machines::Processes => self.machine_folders().len(),
             Machines::External => entries(&self.path().join("cloud/machines")).len(),
@@ -392,7 +392,7 @@ start_permits_per_host = 10000
 impl Drop for Stage {
     fn drop(&mut self) {
         self.kill();
-        if self.wish.machines == Machines::Processes {
+        if self.removal.machines == Machines::Processes {
             end_processes(self.path());
         }
         drop(self.forge.kill());
@@ -477,10 +477,10 @@ pub(crate) fn exchange(host: &str, method: &str, path: &str, body: &str) -> Opti
 }
 
 /// Waits until something is true.
-pub(crate) fn until(what: &str, patience: Duration, mut is_true: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, wait_limit: Duration, mut is_true: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_true() {
-        assert!(began.elapsed() < patience, "waited {patience:?} in vain until {what}");
+        assert!(began.elapsed() < wait_limit, "waited {wait_limit:?} in vain until {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -25,11 +25,11 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::forge::SECRET;
+use super::forge::WEBHOOK_SECRET;
 use super::support::cluster::Place;
 use super::{cpu, played, resident};
 
-const PATIENCE: Duration = Duration::from_mins(10);
+const FINISH_TIMEOUT: Duration = Duration::from_mins(10);
 
 type Bytes = Full<actix_web::web::Bytes>;
 
@@ -69,7 +69,7 @@ impl Farm {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         for (name, text) in [
             ("token", "a token".to_owned()),
-            ("hook.secret", SECRET.to_owned()),
+            ("hook.secret", WEBHOOK_SECRET.to_owned()),
             ("seal.key", "5a".repeat(32)),
             ("ostler.toml", config(&folder, &forge_at, &place, max)),
         ] {
@@ -124,7 +124,8 @@ impl Farm {
         let queue = json!({ "count": pods, "per_second": 0 });
         self.world.tell("/_bench/queue", &queue).await;
         let all = self.gone.wait_for(|gone| *gone >= goal);
-        let told = tokio::time::timeout(PATIENCE, all).await.map(|told| told.map(|gone| *gone));
+        let told =
+            tokio::time::timeout(FINISH_TIMEOUT, all).await.map(|told| told.map(|gone| *gone));
         if !matches!(told, Ok(Ok(_))) {
             let state = format!("http://{}/_bench/state", self.world.forge);
             let state = self.world.ask(Method::GET, &state, None, "").await;

@@ -155,7 +155,7 @@ async fn whoever_sends_a_request_drop_by_drop_is_hung_up_on_and_keeps_nobody_wai
     let house = House::open(&pool(0, 1)).await;
     let slow = |_| {
         let mut stream = std::net::TcpStream::connect(house.nobody.address).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("a timeout");
         stream.write_all(b"GET /api/v1/fleet HTTP/1.1\r\nHost: x\r\nX-Slow: ").expect("a part");
         stream
     };

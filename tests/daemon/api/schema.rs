@@ -19,7 +19,7 @@ async fn no_answer_is_undescribed_and_none_is_a_server_error() {
     // Without tokens: whoever tries wrong ones is shut out, and would try nothing else.
     let mut stage = Stage::on_sqlite(&one_idle());
     let mut daemon = stage.lead().await;
-    stage.queue(Deed::Crash, 50);
+    stage.queue(Step::Crash, 50);
     stage.until_all_jobs_are_over(&mut daemon).await;
     let address = daemon.address().expect("it listens");
     let report = Command::new(program)

@@ -11,7 +11,7 @@ struct Reader {
 impl Reader {
     fn open(client: &Client, after: Option<i64>) -> Self {
         let mut stream = TcpStream::connect(client.address).expect("the server listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("a timeout");
         let after = after.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
         let token = client.token.as_deref().unwrap_or_default();
         write!(
@@ -56,7 +56,7 @@ async fn followers_hear_everything_and_those_who_come_back_what_they_missed() {
     let mut reader = Reader::open(&house.eye, None);
     let (_, totals) = reader.next("fleet");
     assert_eq!(totals["instances"]["total"], 0, "{totals}");
-    house.stage.queue(Deed::Succeed, 50);
+    house.stage.queue(Step::Succeed, 50);
     let (first, event) = reader.next("event");
     assert_eq!(event["id"], first);
     assert_eq!(event["subject"]["kind"], "job", "{event}");
@@ -91,7 +91,7 @@ async fn followers_do_not_hold_up_the_end_of_the_daemon() {
     reader.next("fleet");
     let began = tokio::time::Instant::now();
     house.daemon.signal(rustix::process::Signal::TERM);
-    let end = house.daemon.ended(PATIENCE).await;
+    let end = house.daemon.ended(WAIT_LIMIT).await;
     assert_eq!(end.code(), Some(0));
     assert!(began.elapsed() < Duration::from_secs(4), "took {:?}", began.elapsed());
 }

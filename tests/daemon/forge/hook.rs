@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use ostler::demo::github::SimHookOwner;
 use ostler_actors::model::{Place, Scope};
 
-use super::desk::Desk;
+use super::fixture::ForgeFixture;
 
 fn acme() -> SimHookOwner {
     SimHookOwner::Scope(Scope::Organization("acme".into()))
@@ -16,35 +16,35 @@ fn web() -> Place {
 }
 
 /// Waits until every delivery has its answer.
-async fn settled(desk: &Desk, hook: u64) {
-    desk.sim.until(|sim| sim.attempts(hook).iter().all(|it| it.status != 0)).await;
+async fn settled(fixture: &ForgeFixture, hook: u64) {
+    fixture.sim.until(|sim| sim.attempts(hook).iter().all(|it| it.status != 0)).await;
 }
 
 #[tokio::test]
 async fn a_hook_is_made_once_and_then_mended() {
-    let desk = Desk::with_token();
-    let said = desk.run(&["hook", "install"]);
+    let fixture = ForgeFixture::with_token();
+    let said = fixture.run(&["hook", "install"]);
     assert_eq!(said.code, 0, "{said:?}");
-    let hooks = desk.sim.hooks();
+    let hooks = fixture.sim.hooks();
     assert_eq!(hooks.len(), 1);
     let hook = &hooks[0];
-    assert_eq!(hook.url, format!("{}/webhooks/github", desk.door.url));
+    assert_eq!(hook.url, format!("{}/webhooks/github", fixture.hook_target.url));
     assert_eq!((hook.secret.as_str(), hook.content_type.as_str()), ("hush-hush-hush-hush", "json"));
     assert_eq!(hook.events, ["workflow_job"]);
-    settled(&desk, hook.id).await;
-    assert_eq!(desk.run(&["hook", "status"]).code, 0);
-    desk.sim.edit_hook(hook.id, |hook| {
+    settled(&fixture, hook.id).await;
+    assert_eq!(fixture.run(&["hook", "status"]).code, 0);
+    fixture.sim.edit_hook(hook.id, |hook| {
         hook.events = vec!["push".into()];
         hook.active = false;
         hook.secret.clear();
         hook.content_type = "form".into();
     });
-    let said = desk.run(&["hook", "status"]);
+    let said = fixture.run(&["hook", "status"]);
     assert_eq!((said.code, said.out.matches("  wrong ").count()), (1, 4), "{said:?}");
-    desk.write("hook.secret", "another-secret-of-ours");
-    let said = desk.run(&["hook", "install"]);
+    fixture.write("hook.secret", "another-secret-of-ours");
+    let said = fixture.run(&["hook", "install"]);
     assert!(said.code == 0 && said.out.contains("was there"), "{said:?}");
-    let hooks = desk.sim.hooks();
+    let hooks = fixture.sim.hooks();
     assert_eq!((hooks.len(), hooks[0].secret.as_str()), (1, "another-secret-of-ours"));
     assert!(hooks[0].active && hooks[0].events == ["workflow_job"]);
     assert!(!format!("{said:?}").contains("another-secret"), "a secret is never printed");
@@ -52,53 +52,53 @@ async fn a_hook_is_made_once_and_then_mended() {
 
 #[tokio::test]
 async fn a_wrong_secret_is_told_from_how_deliveries_were_answered() {
-    let desk = Desk::with_token();
-    let url = format!("{}/webhooks/github", desk.door.url);
-    let id = desk.sim.add_hook(acme(), &url, "something else");
-    desk.door.answer.store(401, Ordering::Relaxed);
-    desk.sim.queue(&web(), ostler::demo::github::JobWish::default());
-    settled(&desk, id).await;
-    let said = desk.run(&["hook", "status"]);
+    let fixture = ForgeFixture::with_token();
+    let url = format!("{}/webhooks/github", fixture.hook_target.url);
+    let id = fixture.sim.add_hook(acme(), &url, "something else");
+    fixture.hook_target.answer.store(401, Ordering::Relaxed);
+    fixture.sim.queue(&web(), ostler::demo::github::JobPlan::default());
+    settled(&fixture, id).await;
+    let said = fixture.run(&["hook", "status"]);
     assert_eq!(said.code, 1);
     assert!(said.out.contains("401") && said.out.contains("another secret"), "{said:?}");
     let json: serde_json::Value =
-        serde_json::from_str(&desk.run(&["hook", "status", "--json"]).out).expect("JSON");
+        serde_json::from_str(&fixture.run(&["hook", "status", "--json"]).out).expect("JSON");
     assert_eq!(json[0]["deliveries"][0]["status_code"], 401);
     assert_eq!(json[0]["faults"].as_array().map(Vec::len), Some(1));
 }
 
 #[tokio::test]
 async fn the_hook_of_an_app_that_sends_to_us_is_enough() {
-    let desk = Desk::with_app();
-    let said = desk.run(&["hook", "status"]);
+    let fixture = ForgeFixture::with_app();
+    let said = fixture.run(&["hook", "status"]);
     assert!(said.code == 3 && said.out.contains("hook install"), "{said:?}");
-    desk.sim.add_hook(
+    fixture.sim.add_hook(
         SimHookOwner::App,
-        &format!("{}/webhooks/github", desk.door.url),
+        &format!("{}/webhooks/github", fixture.hook_target.url),
         "hush-hush-hush-hush",
     );
-    let said = desk.run(&["hook", "install"]);
+    let said = fixture.run(&["hook", "install"]);
     assert!(said.code == 0 && said.out.contains("App's own"), "{said:?}");
-    assert_eq!(desk.sim.hooks().len(), 1);
-    assert_eq!(desk.run(&["hook", "status"]).code, 0);
+    assert_eq!(fixture.sim.hooks().len(), 1);
+    assert_eq!(fixture.run(&["hook", "status"]).code, 0);
 }
 
 #[tokio::test]
 async fn what_cannot_be_done_is_said_with_the_right_code() {
-    let desk = Desk::with_token();
-    assert_eq!(desk.run(&["hook", "status", "--forge", "nobody"]).code, 3);
-    let said = desk.run(&["hook", "install", "--scope", "enterprises/initech"]);
+    let fixture = ForgeFixture::with_token();
+    assert_eq!(fixture.run(&["hook", "status", "--forge", "nobody"]).code, 3);
+    let said = fixture.run(&["hook", "install", "--scope", "enterprises/initech"]);
     assert!(said.code == 1 && said.err.contains("enterprise"), "{said:?}");
-    let said = desk.run(&["hook", "install", "--scope", "acme/web"]);
+    let said = fixture.run(&["hook", "install", "--scope", "acme/web"]);
     assert_eq!(said.code, 0, "{said:?}");
-    desk.sim.lie(|lies| lies.forbidden = vec!["/hooks"]);
-    let said = desk.run(&["hook", "install"]);
+    fixture.sim.lie(|lies| lies.forbidden = vec!["/hooks"]);
+    let said = fixture.run(&["hook", "install"]);
     assert!(said.code == 1 && said.err.contains("admin:org_hook"), "{said:?}");
-    let text = desk.read("ostler.toml");
+    let text = fixture.read("ostler.toml");
     let without: Vec<&str> = text.lines().filter(|it| !it.starts_with("public_url")).collect();
-    desk.write("ostler.toml", &without.join("\n"));
-    let said = desk.run(&["hook", "install"]);
+    fixture.write("ostler.toml", &without.join("\n"));
+    let said = fixture.run(&["hook", "install"]);
     assert!(said.code == 2 && said.err.contains("public_url"), "{said:?}");
-    desk.write("ostler.toml", "nonsense = 1");
-    assert_eq!(desk.run(&["hook", "status"]).code, 2);
+    fixture.write("ostler.toml", "nonsense = 1");
+    assert_eq!(fixture.run(&["hook", "status"]).code, 2);
 }

@@ -18,7 +18,7 @@ use crate::support::cluster::{Cluster, Keeping, Place};
 use crate::support::daemon::{Daemon, Stage, until};
 use ostler::providers::kubernetes::AUDIENCE;
 
-pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 /// Holds everything of one test.
 pub(super) struct Farm {
@@ -96,7 +96,7 @@ impl Farm {
     /// Waits for a pod that was not handed out yet.
     pub(super) async fn next_pod(&self) -> String {
         let mut found = None;
-        until("there is another pod", PATIENCE, async || {
+        until("there is another pod", WAIT_LIMIT, async || {
             let pods = self.place.pods().list(&Default::default()).await.unwrap();
             let fresh = pods.items.into_iter().filter(|pod| {
                 let ours = pod.metadata.labels.as_ref();
@@ -209,7 +209,7 @@ impl Farm {
     }
 
     pub(super) async fn until_state(&self, name: &str, state: State) {
-        until(&format!("`{name}` is {state}"), PATIENCE, async || {
+        until(&format!("`{name}` is {state}"), WAIT_LIMIT, async || {
             let row = self.records.instance(&name.into()).await.unwrap();
             row.is_some_and(|row| row.state == state)
         })
@@ -226,7 +226,7 @@ impl Farm {
     }
 
     pub(super) async fn until_told(&self, name: &str, wanted: impl Fn(&What) -> bool) {
-        until("the timeline tells", PATIENCE, async || {
+        until("the timeline tells", WAIT_LIMIT, async || {
             self.timeline(name).await.iter().any(&wanted)
         })
         .await;
@@ -261,7 +261,7 @@ impl Farm {
     pub(super) async fn finish(mut self) {
         self.reconfigure("[[pool]]\nname = \"other\"\nlabels = [\"other\"]\nmax = 1\n");
         self.daemon.signal(rustix::process::Signal::HUP);
-        until("everyone is gone", PATIENCE, async || {
+        until("everyone is gone", WAIT_LIMIT, async || {
             self.daemon.must_live();
             self.records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
@@ -286,7 +286,7 @@ impl Warm {
     /// Waits until the poller has staged its work and ended with 0; returns the JIT config.
     pub(super) async fn until_staged(&self) -> String {
         let mut status = None;
-        until("the poller ends", PATIENCE, async || {
+        until("the poller ends", WAIT_LIMIT, async || {
             status = self.poller.lock().unwrap().try_wait().unwrap();
             status.is_some()
         })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::invariants::Violation;
 use ostler_actors::mail::Reply;
-use ostler_actors::model::{Instance, Petition, PoolSpec, State, WishRank};
+use ostler_actors::model::{Instance, PoolSpec, RequestedBy, State, Urgency};
 use ostler_actors::testing::{HookKind, Plan, Watched, in_virtual_time, pool};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -88,8 +88,8 @@ pub(super) fn silent_witness() -> Vec<Violation> {
         world.be_nasty(&row.runner_name(1));
         world.say(ToFleet::Retire {
             instance: row.id.clone(),
-            rank: WishRank::Delete,
-            by: Petition { who: "tester".into(), why: "the story wants it".into() },
+            urgency: Urgency::Delete,
+            by: RequestedBy { who: "tester".into(), why: "the story wants it".into() },
             reply: Reply::nobody(),
         });
         world.run_for(20 * MINUTE).await;
@@ -98,5 +98,5 @@ pub(super) fn silent_witness() -> Vec<Violation> {
 
 fn has_worker(world: &Watched, row: &Instance) -> bool {
     let outside = world.outside();
-    outside.yard.anywhere(&row.machine).is_some_and(|machine| machine.worker.is_some())
+    outside.machines.anywhere(&row.machine).is_some_and(|machine| machine.worker.is_some())
 }

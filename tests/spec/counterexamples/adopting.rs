@@ -12,7 +12,7 @@ use super::{ALWAYS, Retell as _};
 /// Puts an orphan there and returns what a listing shows of it.
 async fn an_orphan(world: &mut Watched, name: &str) -> MachineView {
     world.plant_orphan(0, name);
-    let index = world.outside().yard.index_of(&"witness".into()).expect("the provider");
+    let index = world.outside().machines.index_of(&"witness".into()).expect("the provider");
     let provider = SimProvider::new(world.shared().clone(), index);
     let Observation::Complete(mut views) = provider.list().await else { unreachable!("no faults") };
     assert_eq!(views.len(), 1, "one machine: {views:?}");
@@ -20,7 +20,7 @@ async fn an_orphan(world: &mut Watched, name: &str) -> MachineView {
 }
 
 fn owners(world: &Watched, machine: &MachineName) -> usize {
-    world.outside().shelf.rows().filter(|row| row.machine == *machine).count()
+    world.outside().records.rows().filter(|row| row.machine == *machine).count()
 }
 
 #[test]
@@ -42,7 +42,8 @@ fn c8_two_adoptions_of_one_machine_make_one_owner() {
             world.run_for(5 * MINUTE).await;
             world.outside().faults.store.stalls = 0;
             world.wait_for("an owner", 10 * MINUTE, |world| owners(world, &machine) > 0).await;
-            let owner = world.outside().shelf.rows().next().map(|row| row.id.clone()).expect("it");
+            let owner =
+                world.outside().records.rows().next().map(|row| row.id.clone()).expect("it");
             world.until(&owner, State::Deleted, 30 * MINUTE).await;
             assert_eq!(owners(world, &machine), 1);
             assert_eq!(world.orders(&machine), 0);

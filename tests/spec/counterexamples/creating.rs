@@ -45,7 +45,7 @@ fn c3_machine_that_appears_after_an_unanswered_create_is_not_killed_at_work() {
         world.until(&row.id, State::Deleted, 20 * MINUTE).await;
         world
             .wait_for("the late machine", 30 * MINUTE, |world| {
-                world.outside().yard.anywhere(&row.machine).is_some_and(Machine::exists)
+                world.outside().machines.anywhere(&row.machine).is_some_and(Machine::exists)
             })
             .await;
         world.is_served(job, 10 * MINUTE).await;

@@ -73,7 +73,7 @@ fn ended_by_a_ledger_that_crashed(nth: u64) -> bool {
         world.crash_at_save(nth, Point::After);
         world.wait_for("a crash", 10 * MINUTE, |world| world.registry().is_none()).await;
         let ended =
-            world.outside().shelf.jobs().any(|job| matches!(job.offer, Offer::Ended { .. }));
+            world.outside().records.jobs().any(|job| matches!(job.offer, Offer::Ended { .. }));
         untold = ended && !has_left(world, &row);
         world.wait_for("another state", 15 * MINUTE, |world| has_left(world, &row)).await;
         world.free_assignments();
@@ -116,7 +116,7 @@ fn crash_while_delivering(nth: u64, point: Point) -> Gap {
         let job = world.queue(&["linux"], MINUTE);
         world.wait_for("a crash", 10 * MINUTE, |world| world.registry().is_none()).await;
         let out = handed_out(world);
-        let delivered = world.outside().shelf.was_delivered(&row.id);
+        let delivered = world.outside().records.was_delivered(&row.id);
         let minted = world.history().iter().any(|seen| matches!(seen.what, Seen::Minted { .. }));
         gap = match (minted, delivered, out) {
             (true, false, 0) => Gap::Minted,

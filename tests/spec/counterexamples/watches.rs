@@ -43,7 +43,7 @@ fn runner_that_starts_during_its_post_mortem_is_not_said_never_to_have_begun() {
     let spec = PoolSpec { binding: Binding::Early, ..one_ready("split") };
     story(Plan::quiet(vec![spec]), async |world| {
         world.next_machine(Fate::NeverBoots);
-        world.outside().faults.provider.remains_slow = ALWAYS;
+        world.outside().faults.provider.exit_report_slow = ALWAYS;
         let row = world.an_instance().await;
         world.until(&row.id, State::Retiring, 10 * MINUTE).await;
         let gone = |world: &Watched| {

@@ -62,7 +62,7 @@ fn completion_of_the_offered_job() {
             .wait_for("a listening runner", 2 * MINUTE, |world| {
                 let runner = world.row(&row.id).map(|row| row.runner_name(1)).expect("its row");
                 let outside = world.outside();
-                outside.hub.runner_named(&runner).is_some_and(|runner| runner.online)
+                outside.forge.runner_named(&runner).is_some_and(|runner| runner.online)
             })
             .await;
         let holds = world.row(&row.id).and_then(|row| row.offer).map(|offer| offer.job.number);
@@ -74,7 +74,7 @@ fn completion_of_the_offered_job() {
         world.run_elsewhere(offered);
         world.run_for(5 * MINUTE).await;
         let known =
-            world.outside().shelf.jobs().any(|it| it.id.number == offered && it.fact.is_over());
+            world.outside().records.jobs().any(|it| it.id.number == offered && it.fact.is_over());
         assert!(known && !world.is_over(job), "the offered one is over, the other runs here");
         assert_eq!(world.row(&row.id).and_then(|row| row.job_over), None, "nothing is over here");
         assert_eq!(world.removals(&runner), [], "so nobody asked for its removal");

@@ -28,9 +28,9 @@ pub(super) async fn about_to_retire(world: &mut Watched) -> Instance {
     world.cancel(job);
     let row = world.row(&id).expect("its row");
     let idle = elapsed(row.since, world.outside().date());
-    let patience = world.plan().pools[0].policy.scale_down_after;
-    world.run_for(patience.saturating_sub(idle + Duration::from_millis(3_500))).await;
-    assert_eq!(world.row(&id).map(|row| (row.state, row.wish)), Some((State::Idle, None)));
+    let wait_limit = world.plan().pools[0].policy.scale_down_after;
+    world.run_for(wait_limit.saturating_sub(idle + Duration::from_millis(3_500))).await;
+    assert_eq!(world.row(&id).map(|row| (row.state, row.removal)), Some((State::Idle, None)));
     row
 }
 
@@ -52,7 +52,7 @@ pub(super) fn was_asked(world: &Watched, row: &Instance) -> bool {
 
 pub(super) fn is_assigned(world: &Watched, job: u64) -> bool {
     let outside = world.outside();
-    outside.hub.jobs.get(&job).is_some_and(|job| matches!(job.stage, JobStage::Assigned { .. }))
+    outside.forge.jobs.get(&job).is_some_and(|job| matches!(job.stage, JobStage::Assigned { .. }))
 }
 
 /// Returns each removal of a runner that was asked for: the job there, and the answer.
@@ -90,7 +90,7 @@ pub(super) fn busy(world: &Watched) -> usize {
 /// Returns how many agents are connected and wait for work.
 pub(super) fn listening(world: &Watched) -> usize {
     let outside = world.outside();
-    outside.hub.registered().filter(|runner| runner.online).count()
+    outside.forge.registered().filter(|runner| runner.online).count()
 }
 
 /// Returns the instance that a job is promised to.

@@ -8,7 +8,7 @@ use std::process::Command;
 use ostler::config::{Outside, load};
 use serde_json::{Value, json};
 
-use super::yard::Yard;
+use super::fixture::Fixture;
 use crate::support::cluster::documents;
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/helm");
@@ -86,11 +86,11 @@ fn the_configuration_in_the_chart_loads_in_any_namespace() {
 #[tokio::test]
 async fn the_server_takes_what_the_chart_renders() {
     let Some(helm) = helm() else { return };
-    let Some(yard) = Yard::open().await else { return };
-    for object in rendered(&helm, &yard.place.namespace, &[]) {
+    let Some(fixture) = Fixture::open().await else { return };
+    for object in rendered(&helm, &fixture.place.namespace, &[]) {
         // The server of the tests has no policy/v1.
         if object["kind"] != "PodDisruptionBudget" {
-            yard.place.apply_object(object).await;
+            fixture.place.apply_object(object).await;
         }
     }
 }

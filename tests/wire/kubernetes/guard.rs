@@ -4,7 +4,7 @@ use ostler_actors::model::{Began, Binding, MachinePhase, Sighting, Worker};
 use ostler_actors::ports::{Deletion, Grace, Inventory as _, Provider as _};
 use serde_json::{Value, json};
 
-use super::yard::{Yard, ended, exact, order, part, runner, running, waiting};
+use super::fixture::{Fixture, ended, exact, order, part, runner, running, waiting};
 
 /// Every row: how the runner stands, and what that proves.
 fn rows() -> Vec<(&'static str, Value, Began, Worker)> {
@@ -37,62 +37,62 @@ fn rows() -> Vec<(&'static str, Value, Began, Worker)> {
 
 #[tokio::test]
 async fn every_shape_of_a_real_pod_proves_what_the_table_says() {
-    let Some(yard) = Yard::open().await else { return };
+    let Some(fixture) = Fixture::open().await else { return };
     for (name, status, _, _) in rows() {
-        yard.stand(name, status).await;
+        fixture.stand(name, status).await;
     }
     // One at a time, and all of them in one listing.
-    let listed = yard.provider.list().await;
+    let listed = fixture.provider.list().await;
     let ostler_actors::model::Observation::Complete(listed) = listed else { panic!("{listed:?}") };
     assert_eq!(listed.len(), rows().len());
     for (name, _, began, worker) in rows() {
-        let view = yard.view(name).await;
+        let view = fixture.view(name).await;
         assert_eq!((view.began, view.worker), (began, worker), "{name}");
         assert!(listed.contains(&view), "{name}: a listing shows the same");
-        assert_eq!(view.host.unwrap().as_str(), yard.place.node());
+        assert_eq!(view.host.unwrap().as_str(), fixture.place.node());
     }
 }
 
 #[tokio::test]
 async fn a_pod_that_is_not_built_by_us_proves_nothing() {
-    let Some(yard) = Yard::open().await else { return };
+    let Some(fixture) = Fixture::open().await else { return };
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": "strange", "labels": { "app.kubernetes.io/managed-by": "ostler" } },
         "spec": { "containers": [{ "name": "agent", "image": "i" }] },
     });
     let pod = serde_json::from_value(pod).unwrap();
-    yard.place.pods().create(&Default::default(), &pod).await.unwrap();
-    let view = yard.view("strange").await;
+    fixture.place.pods().create(&Default::default(), &pod).await.unwrap();
+    let view = fixture.view("strange").await;
     assert_eq!((view.began, view.worker), (Began::Unknown, Worker::NoWitness));
     assert_eq!(view.phase, MachinePhase::Booting);
 }
 
 #[tokio::test]
 async fn a_runner_without_a_poller_is_judged_by_the_forge_once_it_started() {
-    let Some(yard) = Yard::open().await else { return };
-    yard.make(order("early", Binding::Early)).await;
-    yard.place.bind("early").await;
-    let before = yard.view("early").await;
+    let Some(fixture) = Fixture::open().await else { return };
+    fixture.make(order("early", Binding::Early)).await;
+    fixture.place.bind("early").await;
+    let before = fixture.view("early").await;
     assert_eq!((before.began, before.worker), (Began::Never, Worker::Absent));
-    yard.place.say("early", runner("Running", running())).await;
-    let after = yard.view("early").await;
+    fixture.place.say("early", runner("Running", running())).await;
+    let after = fixture.view("early").await;
     assert_eq!((after.began, after.worker), (Began::Unknown, Worker::NoWitness));
 }
 
 #[tokio::test]
 async fn a_pod_deleted_under_us_is_not_found_and_its_successor_lives() {
-    let Some(yard) = Yard::open().await else { return };
-    let first = yard.make(order("same-name", Binding::Late)).await;
-    yard.place.pods().delete("same-name", &Default::default()).await.unwrap();
-    assert_eq!(yard.provider.read(&exact(&first)).await, Sighting::Absent);
-    let answer = yard.provider.delete(&exact(&first), Grace::Usual).await.unwrap();
+    let Some(fixture) = Fixture::open().await else { return };
+    let first = fixture.make(order("same-name", Binding::Late)).await;
+    fixture.place.pods().delete("same-name", &Default::default()).await.unwrap();
+    assert_eq!(fixture.provider.read(&exact(&first)).await, Sighting::Absent);
+    let answer = fixture.provider.delete(&exact(&first), Grace::Usual).await.unwrap();
     assert_eq!(answer, Deletion::NotFound);
-    let second = yard.make(order("same-name", Binding::Late)).await;
+    let second = fixture.make(order("same-name", Binding::Late)).await;
     for grace in [Grace::Usual, Grace::Zero] {
-        let answer = yard.provider.delete(&exact(&first), grace).await.unwrap();
+        let answer = fixture.provider.delete(&exact(&first), grace).await.unwrap();
         assert_eq!(answer, Deletion::NotFound);
     }
-    assert_eq!(yard.provider.read(&exact(&first)).await, Sighting::Absent);
-    assert_eq!(yard.view("same-name").await.uid, second.uid);
+    assert_eq!(fixture.provider.read(&exact(&first)).await, Sighting::Absent);
+    assert_eq!(fixture.view("same-name").await.uid, second.uid);
 }

@@ -14,10 +14,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kube::api::DeleteParams;
 use ostler::providers::kubernetes::Kubernetes;
-use ostler_actors::instance::Kit;
+use ostler_actors::instance::Capabilities;
 use ostler_actors::model::{
-    Began, Instance, MachineName, MachinePhase, MachineSpec, MachineView, Observation, OfferEnd,
-    ProviderId, Remains, Sighting, State, WarrantKind, What, Worker,
+    Began, ExitReport, Instance, MachineName, MachinePhase, MachineSpec, MachineView, Observation,
+    OfferEnd, ProviderId, Sighting, State, WarrantKind, What, Worker,
 };
 use ostler_actors::ports::{
     CreateError, CreateOrder, Deletion, Forge, Grace, Handover, Inventory, MachineRef, MachineSink,
@@ -30,7 +30,7 @@ use ostler_actors::testing::{
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::yard::{by_name, ended, part, runner, running, settings};
+use super::fixture::{by_name, ended, part, runner, running, settings};
 use crate::support::cluster::{Cluster, Place};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ enum Guard {
 }
 
 /// The pods and whoever may do things to them, on a runtime whose time is real.
-struct Ground {
+struct Fixture {
     runtime: Runtime,
     place: Arc<Place>,
     provider: Kubernetes,
@@ -57,7 +57,7 @@ struct Ground {
     listings: AtomicUsize,
 }
 
-impl Ground {
+impl Fixture {
     fn open(guard: Guard) -> Option<Arc<Self>> {
         let runtime = Runtime::new().unwrap();
         let place = runtime.block_on(async { Some(Cluster::shared().await?.place().await) })?;
@@ -151,28 +151,28 @@ impl Ground {
 /// what is seen of them.
 struct Twins {
     world: SimProvider,
-    ground: Arc<Ground>,
+    fixture: Arc<Fixture>,
 }
 
 impl Twins {
-    fn start(ports: SimPorts, ground: &Arc<Ground>) -> SimPorts {
-        let (id, hub) = (ProviderId::new("split"), ports.truth.lock().hub.id.clone());
+    fn start(ports: SimPorts, fixture: &Arc<Fixture>) -> SimPorts {
+        let (id, forge_id) = (ProviderId::new("split"), ports.truth.lock().forge.id.clone());
         let world = SimProvider::new(Arc::clone(&ports.truth), 0);
-        let twins = Arc::new(Self { world, ground: Arc::clone(ground) });
+        let twins = Arc::new(Self { world, fixture: Arc::clone(fixture) });
         let forge = Arc::new(SimForge::new(Arc::clone(&ports.truth)));
         let store = Arc::new(SimStore::new(Arc::clone(&ports.truth)));
-        let kit = Kit::new(
+        let capabilities = Capabilities::new(
             BTreeMap::from([(id.clone(), Arc::clone(&twins) as Arc<dyn Provider>)]),
-            BTreeMap::from([(hub, forge as Arc<dyn Forge>)]),
+            BTreeMap::from([(forge_id, forge as Arc<dyn Forge>)]),
             store,
             Arc::new(SimSeal),
         );
         let inventories = BTreeMap::from([(id, twins as Arc<dyn Inventory>)]);
-        SimPorts { kit, inventories, ..ports }
+        SimPorts { capabilities, inventories, ..ports }
     }
 
     fn real(&self) -> Kubernetes {
-        self.ground.provider.clone()
+        self.fixture.provider.clone()
     }
 }
 
@@ -181,14 +181,14 @@ impl Inventory for Twins {
     async fn list(&self) -> Observation<Vec<MachineView>> {
         if let Observation::Complete(views) = self.world.list().await {
             for view in &views {
-                self.ground.mirror(view);
+                self.fixture.mirror(view);
             }
         }
-        self.ground.listings.fetch_add(1, Ordering::Relaxed);
+        self.fixture.listings.fetch_add(1, Ordering::Relaxed);
         let real = self.real();
-        match self.ground.really(async move { real.list().await }) {
+        match self.fixture.really(async move { real.list().await }) {
             Observation::Complete(views) => {
-                let judged = views.into_iter().map(|view| self.ground.judged(view));
+                let judged = views.into_iter().map(|view| self.fixture.judged(view));
                 Observation::Complete(judged.collect())
             }
             Observation::Unusable(why) => Observation::Unusable(why),
@@ -197,20 +197,20 @@ impl Inventory for Twins {
 
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
         match self.world.read(&by_name(machine.name.as_str())).await {
-            Sighting::Seen(view) => self.ground.mirror(&view),
-            Sighting::Absent => self.ground.bury(&machine.name),
+            Sighting::Seen(view) => self.fixture.mirror(&view),
+            Sighting::Absent => self.fixture.bury(&machine.name),
             Sighting::Unknown(_) => {}
         }
-        self.ground.read(machine.clone())
+        self.fixture.read(machine.clone())
     }
 
-    async fn remains(&self, machine: &MachineRef, want_tail: bool) -> Remains {
+    async fn exit_report(&self, machine: &MachineRef, want_tail: bool) -> ExitReport {
         let (real, machine) = (self.real(), machine.clone());
-        self.ground.really(async move { real.remains(&machine, want_tail).await })
+        self.fixture.really(async move { real.exit_report(&machine, want_tail).await })
     }
 
     fn watch(&self, sink: Arc<dyn MachineSink>) -> Watching {
-        self.world.watch(Arc::new(Relay { ground: Arc::clone(&self.ground), sink }))
+        self.world.watch(Arc::new(Relay { fixture: Arc::clone(&self.fixture), sink }))
     }
 }
 
@@ -219,14 +219,14 @@ impl Provider for Twins {
     async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
         self.world.create(order.clone()).await?;
         let real = self.real();
-        self.ground.really(async move { real.create(order).await })
+        self.fixture.really(async move { real.create(order).await })
     }
 
     async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError> {
         // The world's oracle judges every delete.
         self.world.delete(&by_name(machine.name.as_str()), grace).await?;
         let (real, machine) = (self.real(), machine.clone());
-        self.ground.really(async move { real.delete(&machine, grace).await })
+        self.fixture.really(async move { real.delete(&machine, grace).await })
     }
 
     fn handover(&self) -> Handover {
@@ -236,20 +236,20 @@ impl Provider for Twins {
 
 /// Tells of a change of a twin what its pod shows.
 struct Relay {
-    ground: Arc<Ground>,
+    fixture: Arc<Fixture>,
     sink: Arc<dyn MachineSink>,
 }
 
 impl MachineSink for Relay {
     fn seen(&self, view: MachineView) {
-        self.ground.mirror(&view);
-        if let Sighting::Seen(view) = self.ground.read(by_name(view.name.as_str())) {
+        self.fixture.mirror(&view);
+        if let Sighting::Seen(view) = self.fixture.read(by_name(view.name.as_str())) {
             self.sink.seen(view);
         }
     }
 
     fn missed(&self, machine: MachineName) {
-        self.ground.bury(&machine);
+        self.fixture.bury(&machine);
         self.sink.missed(machine);
     }
 }
@@ -272,8 +272,8 @@ fn plan() -> Plan {
 }
 
 /// Plays the incident in a world whose machines have twins.
-fn play(ground: &Arc<Ground>, tell: impl AsyncFnOnce(&mut Watched)) {
-    let daemons = Arc::clone(ground);
+fn play(fixture: &Arc<Fixture>, tell: impl AsyncFnOnce(&mut Watched)) {
+    let daemons = Arc::clone(fixture);
     in_virtual_time(async {
         let start = move |ports| start_fleet(Twins::start(ports, &daemons));
         tell(&mut Watched::with(plan(), start).remembering()).await;
@@ -291,7 +291,7 @@ struct Released {
 }
 
 /// Lets a claim be released 46 seconds into a job.
-async fn release(world: &mut Watched, ground: &Ground) -> Released {
+async fn release(world: &mut Watched, fixture: &Fixture) -> Released {
     world.hold_assignments();
     let claimed = world.queue(&["linux"], 5 * MINUTE);
     assert!(world.comes(MINUTE, |world| !world.rows().is_empty()).await);
@@ -304,7 +304,7 @@ async fn release(world: &mut Watched, ground: &Ground) -> Released {
     world.pair(taken, &row.machine);
     assert!(world.comes(MINUTE, |world| world.working(&row.machine) == Some(taken)).await);
     let began = world.now();
-    let uid = ground.pod(&row.machine).expect("a pod").metadata.uid;
+    let uid = fixture.pod(&row.machine).expect("a pod").metadata.uid;
     // Whoever is made for the released job never comes up: the sweeps find one of each kind.
     world.next_machine(Fate::NeverBoots);
     assert!(world.reaches(&row.id, State::Idle, 2 * MINUTE).await);
@@ -322,15 +322,15 @@ fn told(world: &Watched, row: &Instance, is_it: fn(&What) -> bool) -> usize {
 
 #[test]
 fn claim_released_46_seconds_into_a_job_and_the_reaper_ticks_for_an_hour() {
-    let Some(ground) = Ground::open(Guard::Ours) else { return };
-    play(&ground, async |world| {
-        let Released { row, claimed, taken, uid } = release(world, &ground).await;
-        let listings = ground.listings.load(Ordering::Relaxed);
+    let Some(fixture) = Fixture::open(Guard::Ours) else { return };
+    play(&fixture, async |world| {
+        let Released { row, claimed, taken, uid } = release(world, &fixture).await;
+        let listings = fixture.listings.load(Ordering::Relaxed);
         let hour = world.now() + millis(61 * MINUTE);
         world.run_until(hour).await;
-        let ticks = ground.listings.load(Ordering::Relaxed) - listings;
+        let ticks = fixture.listings.load(Ordering::Relaxed) - listings;
         assert!(ticks >= 60, "{ticks} ticks of the reaper");
-        let pod = ground.pod(&row.machine).expect("the pod lives");
+        let pod = fixture.pod(&row.machine).expect("the pod lives");
         assert_eq!((pod.metadata.uid, pod.metadata.deletion_timestamp), (uid, None));
         assert_eq!(world.working(&row.machine), Some(taken), "and so does its job");
         let refused = |what: &What| matches!(what, What::Refused { .. } | What::DeregisterRefused);
@@ -339,7 +339,7 @@ fn claim_released_46_seconds_into_a_job_and_the_reaper_ticks_for_an_hour() {
         let reaped = world.deletes().into_iter().find(|call| call.machine != row.machine);
         let reaped = reaped.expect("the other pod was deleted");
         assert_eq!(reaped.warrant, Some(WarrantKind::NeverBegan), "{reaped:?}");
-        assert!(ground.pod(&reaped.machine).is_none());
+        assert!(fixture.pod(&reaped.machine).is_none());
 
         world.free_assignments();
         assert!(world.comes(2 * 60 * MINUTE, |world| world.is_over(taken)).await);
@@ -348,21 +348,21 @@ fn claim_released_46_seconds_into_a_job_and_the_reaper_ticks_for_an_hour() {
         let broken = world.finish().await;
         assert!(broken.is_empty(), "promises were broken: {broken:#?}");
     });
-    assert_eq!(ground.pods(), Vec::<String>::new(), "nothing is left in the cluster");
+    assert_eq!(fixture.pods(), Vec::<String>::new(), "nothing is left in the cluster");
 }
 
 /// Replays it with a forge that removes the runner although it works; returns whether the pod
 /// was deleted under its job.
 fn is_killed(guard: Guard) -> Option<bool> {
-    let ground = Ground::open(guard)?;
+    let fixture = Fixture::open(guard)?;
     let mut killed = None;
-    play(&ground, async |world| {
-        let Released { row, taken, .. } = release(world, &ground).await;
+    play(&fixture, async |world| {
+        let Released { row, taken, .. } = release(world, &fixture).await;
         world.be_nasty(&row.runner_name(1));
         let hour = world.now() + millis(60 * MINUTE);
         world.run_until(hour).await;
         let leaves =
-            ground.pod(&row.machine).is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
+            fixture.pod(&row.machine).is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
         assert_eq!(leaves, world.working(&row.machine) != Some(taken));
         killed = Some(leaves);
     });

@@ -15,11 +15,11 @@ use ostler_actors::ports::{Grace, Inventory as _, MachineSink, Provider as _};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use super::yard::{Log, Yard, by_name, ended, exact, order, runner, settings};
+use super::fixture::{Fixture, Log, by_name, ended, exact, order, runner, settings};
 use crate::support::cluster::Place;
 use crate::support::daemon::until;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// Opens a provider with the rights of a service account.
 async fn as_account(place: &Place, account: &str) -> Kubernetes {
@@ -29,7 +29,7 @@ async fn as_account(place: &Place, account: &str) -> Kubernetes {
 
 /// Waits until the server has heard of a role: it follows them with a delay.
 async fn until_granted(provider: &Kubernetes, lacks: Option<&Right>) {
-    until("the role is known", PATIENCE, async || {
+    until("the role is known", WAIT_LIMIT, async || {
         for right in RIGHTS {
             let wanted = if Some(right) == lacks { Granted::No } else { Granted::Yes };
             if provider.has(right).await != wanted {
@@ -56,10 +56,10 @@ impl MachineSink for Ear {
 
 #[tokio::test]
 async fn with_the_shipped_role_everything_works() {
-    let Some(yard) = Yard::open().await else { return };
-    yard.place.apply("rbac.yaml").await;
-    yard.place.add_account("warm").await;
-    let provider = as_account(&yard.place, "ostler").await;
+    let Some(fixture) = Fixture::open().await else { return };
+    fixture.place.apply("rbac.yaml").await;
+    fixture.place.add_account("warm").await;
+    let provider = as_account(&fixture.place, "ostler").await;
     until_granted(&provider, None).await;
     let ear = Arc::new(Ear::default());
     let watching = provider.watch(Arc::<Ear>::clone(&ear));
@@ -67,24 +67,24 @@ async fn with_the_shipped_role_everything_works() {
     let view = provider.create(order("m1", Binding::Early)).await.unwrap();
     assert!(matches!(provider.read(&exact(&view)).await, Sighting::Seen(_)));
     assert!(matches!(provider.list().await, Observation::Complete(all) if all.len() == 1));
-    until("the pod is heard of", PATIENCE, async || ear.0.lock().unwrap().contains("m1")).await;
+    until("the pod is heard of", WAIT_LIMIT, async || ear.0.lock().unwrap().contains("m1")).await;
     provider.mark(&exact(&view), Protection::Busy, None).await.unwrap();
     provider.forget_jit(&exact(&view)).await.unwrap();
     assert_eq!(provider.rehearse(&order("m1", Binding::Late).pool).await, Rehearsed::Fits);
     let leaving = leaving(&provider).await.unwrap();
-    assert!(leaving.keys().all(|node| node.as_str() != yard.place.node()));
-    let token = yard.place.token("warm", Some(AUDIENCE), Some("m1")).await;
+    assert!(leaving.keys().all(|node| node.as_str() != fixture.place.node()));
+    let token = fixture.place.token("warm", Some(AUDIENCE), Some("m1")).await;
     let identity = Identity { name: "m1".into(), uid: view.uid.clone().unwrap() };
     assert_eq!(provider.review(&SecretString::from(token)).await, Reviewed::Belongs(identity));
 
-    yard.place.bind("m1").await;
-    yard.place.kubelet.wrote("m1", "runner", "the end\n");
-    yard.place.say("m1", runner("Failed", ended(1, "Error"))).await;
-    let remains = provider.remains(&exact(&view), true).await;
-    assert_eq!(remains.tail, Tail::Captured("the end".into()));
-    assert_eq!(remains.notes, Vec::<String>::new(), "nothing was forbidden");
+    fixture.place.bind("m1").await;
+    fixture.place.kubelet.wrote("m1", "runner", "the end\n");
+    fixture.place.say("m1", runner("Failed", ended(1, "Error"))).await;
+    let exit_report = provider.exit_report(&exact(&view), true).await;
+    assert_eq!(exit_report.tail, Tail::Captured("the end".into()));
+    assert_eq!(exit_report.remarks, Vec::<String>::new(), "nothing was forbidden");
     provider.delete(&exact(&view), Grace::Zero).await.unwrap();
-    until("its end is heard of", PATIENCE, async || ear.0.lock().unwrap().contains("missed m1"))
+    until("its end is heard of", WAIT_LIMIT, async || ear.0.lock().unwrap().contains("missed m1"))
         .await;
     drop(watching);
     // And nothing beyond: no secret can be read, no pod of another namespace.
@@ -127,7 +127,7 @@ async fn grant_all_but(place: &Place, account: &str, lacks: &Right) {
 }
 
 /// Does what needs a right, and returns the words of the refusal.
-async fn refused(yard: &Yard, provider: &Kubernetes, right: &Right) -> String {
+async fn refused(fixture: &Fixture, provider: &Kubernetes, right: &Right) -> String {
     let pod = by_name("there");
     match (right.verb, right.resource) {
         ("create", "pods") => {
@@ -137,13 +137,13 @@ async fn refused(yard: &Yard, provider: &Kubernetes, right: &Right) -> String {
         ("list", "pods") => format!("{:?}", provider.list().await),
         ("watch", "pods") => told_in_the_log(provider).await,
         ("delete", "pods") => {
-            let exact = exact(&yard.view("there").await);
+            let exact = exact(&fixture.view("there").await);
             provider.delete(&exact, Grace::Usual).await.unwrap_err().to_string()
         }
         ("patch", "pods") => provider.mark(&pod, Protection::Busy, None).await.unwrap_err(),
-        ("get", "pods/log") => format!("{:?}", provider.remains(&pod, true).await.tail),
+        ("get", "pods/log") => format!("{:?}", provider.exit_report(&pod, true).await.tail),
         ("list", "events") | ("get", "nodes") => {
-            provider.remains(&pod, true).await.notes.join("\n")
+            provider.exit_report(&pod, true).await.remarks.join("\n")
         }
         ("create", "secrets") => {
             provider.create(order("early", Binding::Early)).await.unwrap_err().to_string()
@@ -151,7 +151,7 @@ async fn refused(yard: &Yard, provider: &Kubernetes, right: &Right) -> String {
         ("delete", "secrets") => provider.forget_jit(&pod).await.unwrap_err(),
         ("list" | "watch", "nodes") => leaving_refused(provider).await,
         ("create", "tokenreviews") => {
-            let token = yard.place.token("less-0", Some(AUDIENCE), None).await;
+            let token = fixture.place.token("less-0", Some(AUDIENCE), None).await;
             format!("{:?}", provider.review(&SecretString::from(token)).await)
         }
         other => panic!("nobody tries {other:?}"),
@@ -177,22 +177,22 @@ async fn leaving_refused(provider: &Kubernetes) -> String {
 async fn told_in_the_log(provider: &Kubernetes) -> String {
     let (log, _listening) = Log::listen();
     let watching = provider.watch(Arc::new(Ear::default()));
-    until("the log tells", PATIENCE, async || log.text().contains("cannot")).await;
+    until("the log tells", WAIT_LIMIT, async || log.text().contains("cannot")).await;
     drop(watching);
     log.text()
 }
 
 #[tokio::test]
 async fn whoever_takes_one_verb_away_is_told_which() {
-    let Some(yard) = Yard::open().await else { return };
-    yard.stand("there", runner("Failed", ended(1, "Error"))).await;
-    yard.place.kubelet.wrote("there", "runner", "x\n");
+    let Some(fixture) = Fixture::open().await else { return };
+    fixture.stand("there", runner("Failed", ended(1, "Error"))).await;
+    fixture.place.kubelet.wrote("there", "runner", "x\n");
     for (number, right) in RIGHTS.iter().enumerate() {
         let account = format!("less-{number}");
-        grant_all_but(&yard.place, &account, right).await;
-        let provider = as_account(&yard.place, &account).await;
+        grant_all_but(&fixture.place, &account, right).await;
+        let provider = as_account(&fixture.place, &account).await;
         until_granted(&provider, Some(right)).await;
-        let told = refused(&yard, &provider, right).await;
+        let told = refused(&fixture, &provider, right).await;
         let told = told.replace('\\', "");
         let named = format!("cannot {} resource \"{}\"", right.verb, right.resource);
         assert!(told.contains(&named), "{right}: {told}");
@@ -201,11 +201,11 @@ async fn whoever_takes_one_verb_away_is_told_which() {
 
 #[tokio::test]
 async fn the_other_manifests_are_taken_by_the_server() {
-    let Some(yard) = Yard::open().await else { return };
-    yard.place.apply("rbac.yaml").await;
-    yard.place.apply("network.yaml").await;
-    yard.place.apply("daemon.yaml").await;
-    let namespace = &yard.place.read("namespace.yaml")[0];
+    let Some(fixture) = Fixture::open().await else { return };
+    fixture.place.apply("rbac.yaml").await;
+    fixture.place.apply("network.yaml").await;
+    fixture.place.apply("daemon.yaml").await;
+    let namespace = &fixture.place.read("namespace.yaml")[0];
     assert_eq!(namespace["kind"], "Namespace");
 }
 

@@ -3,23 +3,23 @@
 use std::collections::BTreeSet;
 
 use ostler_actors::model::{
-    Binding, Conclusion, End, Findings, JobStanding, MachinePhase, Remains, SetupStory, Verdict,
+    Binding, Conclusion, End, ExitReport, Findings, JobStatus, MachinePhase, SetupStory, Verdict,
     VerdictClass, WarrantKind, judge,
 };
 use ostler_actors::ports::{CreateError, Deletion, Grace, Inventory as _, Provider as _};
 use serde_json::{Value, json};
 
-use super::yard::{Yard, by_name, ended, exact, order, part, runner, running, waiting};
+use super::fixture::{Fixture, by_name, ended, exact, order, part, runner, running, waiting};
 
 /// Holds one way a pod can end, and why it did.
 struct Row {
     name: &'static str,
     status: Value,
-    job: JobStanding,
+    job: JobStatus,
     verdict: VerdictClass,
 }
 
-fn row(name: &'static str, status: Value, job: JobStanding, verdict: VerdictClass) -> Row {
+fn row(name: &'static str, status: Value, job: JobStatus, verdict: VerdictClass) -> Row {
     Row { name, status, job, verdict }
 }
 
@@ -37,8 +37,8 @@ fn disrupted(reason: &str) -> Value {
 }
 
 fn rows() -> Vec<Row> {
-    use JobStanding::{None, Running, Unknown};
-    let over = || JobStanding::Over(Some(Conclusion::Success));
+    use JobStatus::{None, Running, Unknown};
+    let over = || JobStatus::Over(Some(Conclusion::Success));
     let done = |code, reason| runner("Failed", ended(code, reason));
     let clean = || runner("Succeeded", ended(0, "Completed"));
     let poller =
@@ -74,11 +74,16 @@ fn rows() -> Vec<Row> {
 }
 
 /// Judges what a pod left.
-fn judged(end: Option<&End>, warrant: WarrantKind, remains: &Remains, job: JobStanding) -> Verdict {
+fn judged(
+    end: Option<&End>,
+    warrant: WarrantKind,
+    exit_report: &ExitReport,
+    job: JobStatus,
+) -> Verdict {
     judge(&Findings {
         end,
         warrant,
-        remains,
+        exit_report,
         job,
         was_ready: !matches!(warrant, WarrantKind::NeverBegan),
         dismissed: None,
@@ -87,14 +92,14 @@ fn judged(end: Option<&End>, warrant: WarrantKind, remains: &Remains, job: JobSt
 }
 
 /// Judges every way a pod can end by itself.
-async fn judge_ends(yard: &Yard) -> BTreeSet<VerdictClass> {
+async fn judge_ends(fixture: &Fixture) -> BTreeSet<VerdictClass> {
     let mut seen = BTreeSet::new();
     for Row { name, status, job, verdict } in rows() {
-        let view = yard.stand(name, status).await;
+        let view = fixture.stand(name, status).await;
         let MachinePhase::Over(facts) = view.phase.clone() else { panic!("{name}: {view:?}") };
-        let remains = yard.provider.remains(&exact(&view), false).await;
-        assert_eq!(remains.exit.as_ref(), Some(&facts), "{name}");
-        let judged = judged(Some(&End::Exited(facts)), WarrantKind::OwnEnd, &remains, job);
+        let exit_report = fixture.provider.exit_report(&exact(&view), false).await;
+        assert_eq!(exit_report.exit.as_ref(), Some(&facts), "{name}");
+        let judged = judged(Some(&End::Exited(facts)), WarrantKind::OwnEnd, &exit_report, job);
         assert_eq!(judged.class, verdict, "{name}: {judged:?}");
         seen.insert(judged.class);
     }
@@ -102,7 +107,7 @@ async fn judge_ends(yard: &Yard) -> BTreeSet<VerdictClass> {
 }
 
 /// Judges every reason for which a pod does not come up.
-async fn judge_waiting(yard: &Yard) -> BTreeSet<VerdictClass> {
+async fn judge_waiting(fixture: &Fixture) -> BTreeSet<VerdictClass> {
     let unplaced = json!({ "phase": "Pending", "conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "0/3 nodes are available: 3 Insufficient memory.",
@@ -117,9 +122,9 @@ async fn judge_waiting(yard: &Yard) -> BTreeSet<VerdictClass> {
         ("nothing", nothing, VerdictClass::BootFailed, "never started"),
         ("config", config, VerdictClass::BootFailed, "CreateContainerConfigError"),
     ] {
-        let view = yard.stand(name, status).await;
-        let remains = yard.provider.remains(&exact(&view), true).await;
-        let judged = judged(None, WarrantKind::NeverBegan, &remains, JobStanding::None);
+        let view = fixture.stand(name, status).await;
+        let exit_report = fixture.provider.exit_report(&exact(&view), true).await;
+        let judged = judged(None, WarrantKind::NeverBegan, &exit_report, JobStatus::None);
         assert_eq!(judged.class, verdict, "{name}: {judged:?}");
         assert!(judged.evidence.join("\n").contains(word), "{name}: {judged:?}");
         seen.insert(judged.class);
@@ -128,25 +133,25 @@ async fn judge_waiting(yard: &Yard) -> BTreeSet<VerdictClass> {
 }
 
 /// Judges pods that we remove while they run, each with its warrant, and removes them.
-async fn judge_removals(yard: &Yard) -> BTreeSet<VerdictClass> {
-    let over = || JobStanding::Over(Some(Conclusion::Success));
+async fn judge_removals(fixture: &Fixture) -> BTreeSet<VerdictClass> {
+    let over = || JobStatus::Over(Some(Conclusion::Success));
     let mut seen = BTreeSet::new();
     for (name, warrant, job, verdict, grace) in [
-        ("idle", WarrantKind::Idle, JobStanding::None, VerdictClass::Removed, Grace::Usual),
+        ("idle", WarrantKind::Idle, JobStatus::None, VerdictClass::Removed, Grace::Usual),
         ("served", WarrantKind::Served, over(), VerdictClass::Removed, Grace::Usual),
         ("zombie", WarrantKind::Zombie, over(), VerdictClass::Zombie, Grace::Usual),
-        ("forced", WarrantKind::Operator, JobStanding::Running, VerdictClass::Forced, Grace::Zero),
+        ("forced", WarrantKind::Operator, JobStatus::Running, VerdictClass::Forced, Grace::Zero),
     ] {
-        let view = yard.stand(name, runner("Running", running())).await;
-        yard.place.kubelet.wrote(name, "runner", "listening\n");
-        let remains = yard.provider.remains(&exact(&view), true).await;
-        assert_eq!(remains.exit, None, "{name} has not ended");
-        let judged = judged(None, warrant, &remains, job);
+        let view = fixture.stand(name, runner("Running", running())).await;
+        fixture.place.kubelet.wrote(name, "runner", "listening\n");
+        let exit_report = fixture.provider.exit_report(&exact(&view), true).await;
+        assert_eq!(exit_report.exit, None, "{name} has not ended");
+        let judged = judged(None, warrant, &exit_report, job);
         assert_eq!(judged.class, verdict, "{name}: {judged:?}");
         seen.insert(judged.class);
-        let deleted = yard.provider.delete(&exact(&view), grace).await.unwrap();
+        let deleted = fixture.provider.delete(&exact(&view), grace).await.unwrap();
         assert_eq!(deleted, Deletion::Accepted);
-        let left = yard.place.pods().get_opt(name).await.unwrap();
+        let left = fixture.place.pods().get_opt(name).await.unwrap();
         match grace {
             Grace::Zero => assert!(left.is_none(), "{name} goes at once"),
             Grace::Usual => {
@@ -159,66 +164,66 @@ async fn judge_removals(yard: &Yard) -> BTreeSet<VerdictClass> {
 }
 
 /// Judges pods that somebody else deleted: seen leaving, or just gone.
-async fn judge_gone(yard: &Yard) -> BTreeSet<VerdictClass> {
-    let view = yard.stand("taken", runner("Running", running())).await;
-    yard.place.kubelet.wrote("taken", "runner", "at work\n");
-    yard.place.pods().delete("taken", &Default::default()).await.unwrap();
-    let leaving = yard.view("taken").await;
+async fn judge_gone(fixture: &Fixture) -> BTreeSet<VerdictClass> {
+    let view = fixture.stand("taken", runner("Running", running())).await;
+    fixture.place.kubelet.wrote("taken", "runner", "at work\n");
+    fixture.place.pods().delete("taken", &Default::default()).await.unwrap();
+    let leaving = fixture.view("taken").await;
     assert!(leaving.leaving && leaving.phase == MachinePhase::Running, "{leaving:?}");
-    let remains = yard.provider.remains(&exact(&view), true).await;
-    let text = serde_json::to_string(&remains.tail).unwrap();
+    let exit_report = fixture.provider.exit_report(&exact(&view), true).await;
+    let text = serde_json::to_string(&exit_report.tail).unwrap();
     assert!(text.contains("at work"), "{text}");
-    let gone = |deleted_externally, remains: &Remains| {
+    let gone = |deleted_externally, exit_report: &ExitReport| {
         let end = End::Gone { deleted_externally };
-        judged(Some(&end), WarrantKind::OwnEnd, remains, JobStanding::Running).class
+        judged(Some(&end), WarrantKind::OwnEnd, exit_report, JobStatus::Running).class
     };
-    assert_eq!(gone(true, &remains), VerdictClass::DeletedExternally);
-    let nothing = yard.provider.remains(&by_name("never-seen-again"), true).await;
+    assert_eq!(gone(true, &exit_report), VerdictClass::DeletedExternally);
+    let nothing = fixture.provider.exit_report(&by_name("never-seen-again"), true).await;
     assert_eq!(gone(false, &nothing), VerdictClass::Vanished);
     BTreeSet::from([VerdictClass::DeletedExternally, VerdictClass::Vanished])
 }
 
 /// Judges a pod that the cluster did not take.
-async fn judge_refusal(yard: &Yard) -> BTreeSet<VerdictClass> {
+async fn judge_refusal(fixture: &Fixture) -> BTreeSet<VerdictClass> {
     let CreateError::Refused { why, .. } =
-        yard.provider.create(order("Not_A_Name", Binding::Late)).await.unwrap_err()
+        fixture.provider.create(order("Not_A_Name", Binding::Late)).await.unwrap_err()
     else {
         panic!("nothing was made")
     };
-    let nothing = yard.provider.remains(&by_name("not-a-name"), false).await;
+    let nothing = fixture.provider.exit_report(&by_name("not-a-name"), false).await;
     let end = End::NotCreated { why };
-    let judged = judged(Some(&end), WarrantKind::OwnEnd, &nothing, JobStanding::None);
+    let judged = judged(Some(&end), WarrantKind::OwnEnd, &nothing, JobStatus::None);
     assert_eq!(judged.class, VerdictClass::CreateFailed, "{judged:?}");
     BTreeSet::from([judged.class])
 }
 
 #[tokio::test]
 async fn every_verdict_is_found_on_a_real_pod() {
-    let Some(yard) = Yard::open().await else { return };
-    let mut seen = judge_ends(&yard).await;
-    seen.extend(judge_waiting(&yard).await);
-    seen.extend(judge_removals(&yard).await);
-    seen.extend(judge_gone(&yard).await);
-    seen.extend(judge_refusal(&yard).await);
+    let Some(fixture) = Fixture::open().await else { return };
+    let mut seen = judge_ends(&fixture).await;
+    seen.extend(judge_waiting(&fixture).await);
+    seen.extend(judge_removals(&fixture).await);
+    seen.extend(judge_gone(&fixture).await);
+    seen.extend(judge_refusal(&fixture).await);
     assert_eq!(seen, BTreeSet::from(VerdictClass::ALL), "each word of the table, and none beside");
 }
 
 #[tokio::test]
 async fn a_pod_the_cluster_refuses_was_never_made() {
-    let Some(yard) = Yard::open().await else { return };
+    let Some(fixture) = Fixture::open().await else { return };
     let mut bad = order("Not_A_Name", Binding::Late);
     bad.stamp.instance = Some("bad".into());
-    let error = yard.provider.create(bad).await.unwrap_err();
+    let error = fixture.provider.create(bad).await.unwrap_err();
     assert!(matches!(&error, CreateError::Refused { why, .. } if why.contains("(422)")), "{error}");
     let mut bad = order("bad-overlay", Binding::Late);
     bad.machine.extra = json!({ "pod": { "spec": { "nodeselector": {"a": "b"} } } });
-    let error = yard.provider.create(bad).await.unwrap_err();
+    let error = fixture.provider.create(bad).await.unwrap_err();
     assert!(error.to_string().contains("`pod.spec.nodeselector` is not a field"), "{error}");
     let mut bad = order("no-memory", Binding::Late);
     bad.machine.extra = json!({ "pod": { "spec": { "containers": [
         { "name": "runner", "resources": { "requests": { "memory": "9Gi" } } },
     ] } } });
-    let error = yard.provider.create(bad).await.unwrap_err();
+    let error = fixture.provider.create(bad).await.unwrap_err();
     let why = error.to_string();
     assert!(
         matches!(error, CreateError::Refused { .. }) && why.contains("must be less than"),
@@ -228,13 +233,13 @@ async fn a_pod_the_cluster_refuses_was_never_made() {
 
 #[tokio::test]
 async fn a_full_quota_is_told_as_such() {
-    let Some(yard) = Yard::open().await else { return };
-    yard.place.limit_pods(0).await;
-    let error = yard.provider.create(order("one-more", Binding::Late)).await.unwrap_err();
+    let Some(fixture) = Fixture::open().await else { return };
+    fixture.place.limit_pods(0).await;
+    let error = fixture.provider.create(order("one-more", Binding::Late)).await.unwrap_err();
     let CreateError::Refused { why, .. } = error else { panic!("{error}") };
     assert!(why.contains("exceeded quota: few"), "{why}");
     let end = End::NotCreated { why };
-    let remains = yard.provider.remains(&by_name("one-more"), false).await;
-    let judged = judged(Some(&end), WarrantKind::OwnEnd, &remains, JobStanding::None);
+    let exit_report = fixture.provider.exit_report(&by_name("one-more"), false).await;
+    let judged = judged(Some(&end), WarrantKind::OwnEnd, &exit_report, JobStatus::None);
     assert_eq!(judged.class, VerdictClass::Unschedulable, "no room is no failure: {judged:?}");
 }

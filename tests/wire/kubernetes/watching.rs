@@ -14,11 +14,11 @@ use ostler_actors::model::{
 use ostler_actors::ports::{Inventory as _, MachineSink, Provider as _};
 use serde_json::json;
 
-use super::yard::{Log, Yard, by_name, order, runner, running, settings};
+use super::fixture::{Fixture, Log, by_name, order, runner, running, settings};
 use crate::support::cluster::Cluster;
 use crate::support::daemon::until;
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const MANY: usize = 500;
 
 /// Remembers the last view of each pod, and who was missed.
@@ -49,9 +49,9 @@ impl Ear {
 }
 
 /// Makes many pods at a time.
-async fn make_many(yard: &Yard) {
+async fn make_many(fixture: &Fixture) {
     let make = |at: usize| {
-        let provider = yard.provider.clone();
+        let provider = fixture.provider.clone();
         async move { provider.create(order(&format!("m{at}"), Binding::Late)).await.unwrap() }
     };
     let pods = futures_util::stream::iter(0..MANY).map(make).buffer_unordered(16);
@@ -64,29 +64,29 @@ async fn a_server_that_is_killed_and_comes_back_costs_no_pod() {
     let (log, _listening) = Log::listen();
     let place = cluster.place().await;
     // Nothing is listed beside the watch, so every listing is its own.
-    let quiet = KubernetesSettings { compare_every: PATIENCE * 60, ..settings(&place, None) };
-    let yard = Yard { provider: Kubernetes::open(quiet).unwrap(), place };
+    let quiet = KubernetesSettings { compare_every: WAIT_LIMIT * 60, ..settings(&place, None) };
+    let fixture = Fixture { provider: Kubernetes::open(quiet).unwrap(), place };
     let ear = Arc::new(Ear::default());
-    let watching = yard.provider.watch(Arc::<Ear>::clone(&ear));
-    make_many(&yard).await;
-    until("all are heard of", PATIENCE, async || ear.count(&MachinePhase::Booting) == MANY).await;
+    let watching = fixture.provider.watch(Arc::<Ear>::clone(&ear));
+    make_many(&fixture).await;
+    until("all are heard of", WAIT_LIMIT, async || ear.count(&MachinePhase::Booting) == MANY).await;
     assert!(!log.text().contains("no longer knows"), "so far nothing was forgotten");
-    let before = uids(&yard).await;
+    let before = uids(&fixture).await;
 
     for turn in 1..=2 {
         // What happens now is not ours to watch: when the server is back and etcd has forgotten
         // its past, it cannot tell whether we missed something.
-        yard.place.add_account(&format!("somebody-{turn}")).await;
+        fixture.place.add_account(&format!("somebody-{turn}")).await;
         cluster.down().await;
         cluster.forget_the_past();
-        assert!(matches!(yard.provider.read(&by_name("m0")).await, Sighting::Unknown(_)));
-        assert!(matches!(yard.provider.list().await, Observation::Unusable(_)));
+        assert!(matches!(fixture.provider.read(&by_name("m0")).await, Sighting::Unknown(_)));
+        assert!(matches!(fixture.provider.list().await, Observation::Unusable(_)));
         cluster.up().await;
         assert_eq!(cluster.calls("LIST").await, 0, "its figures begin again");
         let name = format!("m{turn}");
-        yard.place.bind(&name).await;
-        yard.place.say(&name, runner("Running", running())).await;
-        until("what changed is heard of", PATIENCE, async || {
+        fixture.place.bind(&name).await;
+        fixture.place.say(&name, runner("Running", running())).await;
+        until("what changed is heard of", WAIT_LIMIT, async || {
             ear.count(&MachinePhase::Running) == turn
         })
         .await;
@@ -99,31 +99,31 @@ async fn a_server_that_is_killed_and_comes_back_costs_no_pod() {
     }
     assert_eq!(ear.missed(), BTreeSet::new(), "nobody is missed for the server's sake");
     assert_eq!(ear.last.lock().unwrap().len(), MANY);
-    assert_eq!(uids(&yard).await, before, "every pod is the one it was");
+    assert_eq!(uids(&fixture).await, before, "every pod is the one it was");
     // One that really goes is missed.
-    yard.place.pods().delete("m7", &Default::default()).await.unwrap();
-    until("its end is heard of", PATIENCE, async || ear.missed().contains("m7")).await;
+    fixture.place.pods().delete("m7", &Default::default()).await.unwrap();
+    until("its end is heard of", WAIT_LIMIT, async || ear.missed().contains("m7")).await;
     assert_eq!(ear.missed().len(), 1);
     drop(watching);
 }
 
 /// Returns the ids of all pods that nobody is deleting.
-async fn uids(yard: &Yard) -> BTreeSet<String> {
-    let pods = yard.place.pods().list(&Default::default()).await.unwrap();
+async fn uids(fixture: &Fixture) -> BTreeSet<String> {
+    let pods = fixture.place.pods().list(&Default::default()).await.unwrap();
     let staying = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     staying.filter_map(|pod| pod.metadata.uid).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listing_that_shows_nothing_proves_nothing() {
-    let Some(yard) = Yard::open().await else { return };
+    let Some(fixture) = Fixture::open().await else { return };
     let names: Vec<String> = (0..10).map(|at| format!("m{at}")).collect();
     for name in &names {
-        yard.make(order(name, Binding::Late)).await;
+        fixture.make(order(name, Binding::Late)).await;
     }
     let ear = Arc::new(Ear::default());
-    let watching = yard.provider.watch(Arc::<Ear>::clone(&ear));
-    until("all are heard of", PATIENCE, async || ear.last.lock().unwrap().len() == names.len())
+    let watching = fixture.provider.watch(Arc::<Ear>::clone(&ear));
+    until("all are heard of", WAIT_LIMIT, async || ear.last.lock().unwrap().len() == names.len())
         .await;
     // Somebody takes the label away by which pods are listed: all are there, and no listing
     // and no watch shows them any more.
@@ -131,18 +131,18 @@ async fn a_listing_that_shows_nothing_proves_nothing() {
     for label in [json!(null), json!("ostler")] {
         let patch = json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": label } } });
         for name in &names {
-            yard.place.pods().patch(name, &params, &Patch::Merge(&patch)).await.unwrap();
+            fixture.place.pods().patch(name, &params, &Patch::Merge(&patch)).await.unwrap();
         }
         if label.is_null() {
-            until("they are missed", PATIENCE, async || ear.missed().len() == names.len()).await;
+            until("they are missed", WAIT_LIMIT, async || ear.missed().len() == names.len()).await;
             for name in &names {
                 // What an owner does that is told so: it looks for itself.
-                assert!(matches!(yard.provider.read(&by_name(name)).await, Sighting::Seen(_)));
+                assert!(matches!(fixture.provider.read(&by_name(name)).await, Sighting::Seen(_)));
             }
             ear.last.lock().unwrap().clear();
         }
     }
-    until("all are heard of again", PATIENCE, async || {
+    until("all are heard of again", WAIT_LIMIT, async || {
         ear.last.lock().unwrap().len() == names.len()
     })
     .await;

@@ -4,12 +4,12 @@ use ostler::providers::process::Limits;
 use ostler_actors::model::{ExitFacts, MachinePhase, Worker};
 use ostler_actors::ports::Provider as _;
 
-use super::yard::{Yard, away, order, over, seen, tail};
+use super::fixture::{Fixture, away, order, over, seen, tail};
 
 /// Runs a line of shell to its end and returns how it ended.
 async fn death_of(script: &str) -> (ExitFacts, String) {
-    let yard = Yard::running(script);
-    let provider = yard.provider();
+    let fixture = Fixture::running(script);
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     let facts = over(&provider, "m1").await;
     assert_eq!(seen(&provider, "m1").await.worker, Worker::Absent);
@@ -45,9 +45,9 @@ async fn both_outputs_are_in_the_log_to_the_last_word() {
 
 #[tokio::test]
 async fn a_command_that_is_not_there_says_so() {
-    let mut yard = Yard::running("");
-    yard.settings.command = vec!["./run.sh".into()];
-    let provider = yard.provider();
+    let mut fixture = Fixture::running("");
+    fixture.settings.command = vec!["./run.sh".into()];
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     let facts = over(&provider, "m1").await;
     assert_eq!((facts.code, facts.part), (Some(127), None));
@@ -57,11 +57,11 @@ async fn a_command_that_is_not_there_says_so() {
 
 #[tokio::test]
 async fn a_runner_whose_files_cannot_be_had_never_began() {
-    let mut yard = Yard::running("exit 0");
-    let source = yard.place.path().join("runner");
+    let mut fixture = Fixture::running("exit 0");
+    let source = fixture.place.path().join("runner");
     std::fs::create_dir(&source).unwrap();
-    yard.settings.runner_dir = Some(source.clone());
-    let provider = yard.provider();
+    fixture.settings.runner_dir = Some(source.clone());
+    let provider = fixture.provider();
     std::fs::remove_dir(source).unwrap();
     provider.create(order("m1")).await.unwrap();
     let facts = over(&provider, "m1").await;
@@ -71,11 +71,11 @@ async fn a_runner_whose_files_cannot_be_had_never_began() {
 
 #[tokio::test]
 async fn a_death_for_memory_is_told_from_other_kills() {
-    let mut yard = Yard::running("echo hungry; exec tail /dev/zero");
-    yard.settings.limits = Limits { memory: Some(32 << 20), pids: Some(64) };
-    let provider = yard.provider();
+    let mut fixture = Fixture::running("echo hungry; exec tail /dev/zero");
+    fixture.settings.limits = Limits { memory: Some(32 << 20), pids: Some(64) };
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
-    let plan = std::fs::read_to_string(yard.home("m1").join("plan.json")).unwrap();
+    let plan = std::fs::read_to_string(fixture.home("m1").join("plan.json")).unwrap();
     if !plan.contains("\"cgroup\": true") {
         eprintln!("skipped: no cgroup can be made here, so nobody counts deaths for memory");
         away(&provider, "m1").await;
@@ -89,8 +89,9 @@ async fn a_death_for_memory_is_told_from_other_kills() {
 
 #[tokio::test]
 async fn a_flood_of_output_stays_within_its_bounds() {
-    let yard = Yard::running("yes 'a line of no importance' | head -c 50000000; echo the end");
-    let provider = yard.provider();
+    let fixture =
+        Fixture::running("yes 'a line of no importance' | head -c 50000000; echo the end");
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     let facts = over(&provider, "m1").await;
     assert_eq!(facts.code, Some(0));
@@ -98,7 +99,7 @@ async fn a_flood_of_output_stays_within_its_bounds() {
     assert!(said.ends_with("the end"), "{}", &said[said.len().saturating_sub(80)..]);
     let kept: u64 = ["output", "output.old"]
         .iter()
-        .map(|file| std::fs::metadata(yard.home("m1").join(file)).unwrap().len())
+        .map(|file| std::fs::metadata(fixture.home("m1").join(file)).unwrap().len())
         .sum();
     assert!(kept <= 2 * 64 * 1024, "{kept} bytes are kept");
     away(&provider, "m1").await;
@@ -106,10 +107,10 @@ async fn a_flood_of_output_stays_within_its_bounds() {
 
 #[tokio::test]
 async fn a_runner_that_hangs_runs_on() {
-    let yard = Yard::running("echo here; exec sleep 60");
-    let provider = yard.provider();
+    let fixture = Fixture::running("echo here; exec sleep 60");
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
-    super::yard::says(&provider, "m1", "here").await;
+    super::fixture::says(&provider, "m1", "here").await;
     let view = seen(&provider, "m1").await;
     assert_eq!((view.phase, view.ready), (MachinePhase::Running, false));
     away(&provider, "m1").await;

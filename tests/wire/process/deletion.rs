@@ -10,7 +10,7 @@ use ostler_actors::ports::{CreateError, Deletion, Grace, Inventory as _, Provide
 use rustix::process::{Signal, kill_process};
 use tokio::time::Instant;
 
-use super::yard::{Yard, away, named, order, over, says, seen, tail, until};
+use super::fixture::{Fixture, away, named, order, over, says, seen, tail, until};
 
 /// Forks grandchildren that leave group, session and parent behind.
 const FUGITIVES: &str = "
@@ -21,38 +21,38 @@ const FUGITIVES: &str = "
 #[tokio::test]
 async fn grandchildren_that_ran_away_are_dead_after_a_delete() {
     for grace in [Grace::Usual, Grace::Zero] {
-        let mut yard = Yard::running(&format!("{FUGITIVES}; exec sleep 60"));
-        yard.settings.grace = Duration::from_millis(200);
-        let provider = yard.provider();
+        let mut fixture = Fixture::running(&format!("{FUGITIVES}; exec sleep 60"));
+        fixture.settings.grace = Duration::from_millis(200);
+        let provider = fixture.provider();
         provider.create(order("m1")).await.unwrap();
         says(&provider, "m1", "forked").await;
-        until("all six live", async || (yard.living().len() >= 6).then_some(())).await;
+        until("all six live", async || (fixture.living().len() >= 6).then_some(())).await;
         let answer = provider.delete(&named("m1"), grace).await.unwrap();
         assert_eq!(answer, Deletion::Accepted);
-        assert!(yard.living().is_empty(), "{:?}", yard.living());
-        assert!(!yard.home("m1").exists());
+        assert!(fixture.living().is_empty(), "{:?}", fixture.living());
+        assert!(!fixture.home("m1").exists());
     }
 }
 
 #[tokio::test]
 async fn grandchildren_that_ran_away_end_with_their_runner() {
-    let yard = Yard::running(&format!("{FUGITIVES}; exit 3"));
-    let provider = yard.provider();
+    let fixture = Fixture::running(&format!("{FUGITIVES}; exit 3"));
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     assert_eq!(over(&provider, "m1").await.code, Some(3));
-    until("all have gone", async || yard.living().is_empty().then_some(())).await;
+    until("all have gone", async || fixture.living().is_empty().then_some(())).await;
     away(&provider, "m1").await;
 }
 
 #[tokio::test]
 async fn a_runner_may_use_its_grace_to_stop() {
-    let yard = Yard::running(
+    let fixture = Fixture::running(
         "trap 'echo stopping; exit 0' TERM; echo up; while test -d \"$PWD\"; do sleep 0.05; done",
     );
-    let provider = yard.provider();
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     says(&provider, "m1", "up").await;
-    let home = yard.home("m1");
+    let home = fixture.home("m1");
     // Held open, the file outlives the directory.
     let mut output = std::fs::File::open(home.join("output")).unwrap();
     let began = Instant::now();
@@ -65,63 +65,63 @@ async fn a_runner_may_use_its_grace_to_stop() {
 
 #[tokio::test]
 async fn a_runner_that_will_not_stop_is_killed_after_its_grace() {
-    let mut yard =
-        Yard::running("trap '' TERM; echo up; while test -d \"$PWD\"; do sleep 0.05; done");
-    yard.settings.grace = Duration::from_millis(300);
-    let provider = yard.provider();
+    let mut fixture =
+        Fixture::running("trap '' TERM; echo up; while test -d \"$PWD\"; do sleep 0.05; done");
+    fixture.settings.grace = Duration::from_millis(300);
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     says(&provider, "m1", "up").await;
     provider.delete(&named("m1"), Grace::Usual).await.unwrap();
-    assert!(yard.living().is_empty());
+    assert!(fixture.living().is_empty());
     assert_eq!(provider.read(&named("m1")).await, Sighting::Absent);
     assert_eq!(provider.delete(&named("m1"), Grace::Usual).await.unwrap(), Deletion::NotFound);
 }
 
 #[tokio::test]
 async fn a_keeper_that_hangs_does_not_save_its_runner() {
-    let yard = Yard::running("(setsid sleep 60 &); echo up; exec sleep 60");
-    let provider = yard.provider();
+    let fixture = Fixture::running("(setsid sleep 60 &); echo up; exec sleep 60");
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     says(&provider, "m1", "up").await;
-    let keeper = super::restarts::pid_of(&super::restarts::keeping(&yard), "keeper");
+    let keeper = super::restarts::pid_of(&super::restarts::keeping(&fixture), "keeper");
     kill_process(keeper, Signal::STOP).unwrap();
     assert_eq!(provider.delete(&named("m1"), Grace::Zero).await.unwrap(), Deletion::Accepted);
-    assert!(yard.living().is_empty(), "{:?}", yard.living());
+    assert!(fixture.living().is_empty(), "{:?}", fixture.living());
 }
 
 #[tokio::test]
 async fn a_create_that_is_repeated_finds_the_first_machine() {
-    let yard = Yard::running("echo run >> runs; exec sleep 60");
-    let provider = yard.provider();
+    let fixture = Fixture::running("echo run >> runs; exec sleep 60");
+    let provider = fixture.provider();
     let first = provider.create(order("m1")).await.unwrap();
     let (second, third) = tokio::join!(provider.create(order("m1")), provider.create(order("m1")));
     for again in [second.unwrap(), third.unwrap()] {
         assert_eq!(again.uid, first.uid);
     }
-    until("it ran", async || yard.work("m1").join("runs").exists().then_some(())).await;
-    assert_eq!(std::fs::read_to_string(yard.work("m1").join("runs")).unwrap(), "run\n");
+    until("it ran", async || fixture.work("m1").join("runs").exists().then_some(())).await;
+    assert_eq!(std::fs::read_to_string(fixture.work("m1").join("runs")).unwrap(), "run\n");
     away(&provider, "m1").await;
 }
 
 #[tokio::test]
 async fn what_cannot_be_made_leaves_nothing() {
-    let mut yard = Yard::running("exit 0");
-    yard.settings.keeper = yard.place.path().join("no-such-program");
-    let provider = yard.provider();
+    let mut fixture = Fixture::running("exit 0");
+    fixture.settings.keeper = fixture.place.path().join("no-such-program");
+    let provider = fixture.provider();
     for name in ["m1", "../m1", ""] {
         let answer = provider.create(order(name)).await;
         assert!(matches!(answer, Err(CreateError::Refused { .. })), "{answer:?}");
     }
     assert_eq!(provider.read(&named("m1")).await, Sighting::Absent);
-    let left: Vec<_> = std::fs::read_dir(&yard.settings.work_dir).unwrap().collect();
+    let left: Vec<_> = std::fs::read_dir(&fixture.settings.work_dir).unwrap().collect();
     assert_eq!(left.len(), 1, "only the marker: {left:?}");
 }
 
 #[tokio::test]
 async fn no_more_machines_live_at_once_than_allowed() {
-    let mut yard = Yard::running("exec sleep 60");
-    yard.settings.max_parallel = Some(1);
-    let provider = yard.provider();
+    let mut fixture = Fixture::running("exec sleep 60");
+    fixture.settings.max_parallel = Some(1);
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     let answer = provider.create(order("m2")).await;
     assert!(matches!(answer, Err(CreateError::Refused { .. })), "{answer:?}");
@@ -132,9 +132,9 @@ async fn no_more_machines_live_at_once_than_allowed() {
 
 #[tokio::test]
 async fn a_work_directory_that_is_not_mounted_proves_nothing() {
-    let yard = Yard::running("exit 0");
-    let provider = yard.provider();
-    std::fs::remove_file(yard.settings.work_dir.join(".ostler")).unwrap();
+    let fixture = Fixture::running("exit 0");
+    let provider = fixture.provider();
+    std::fs::remove_file(fixture.settings.work_dir.join(".ostler")).unwrap();
     assert!(matches!(provider.read(&named("m1")).await, Sighting::Unknown(_)));
     assert!(matches!(provider.list().await, ostler_actors::model::Observation::Unusable(_)));
     provider.delete(&named("m1"), Grace::Usual).await.unwrap_err();
@@ -143,11 +143,11 @@ async fn a_work_directory_that_is_not_mounted_proves_nothing() {
 /// A disk that hangs, played by a file that nobody writes: it keeps whoever opens it.
 #[tokio::test]
 async fn a_disk_that_hangs_holds_a_few_threads_and_nobody_else() {
-    let yard = Yard::running("exit 0");
-    let provider = yard.provider();
+    let fixture = Fixture::running("exit 0");
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     over(&provider, "m1").await;
-    let keeper = yard.home("m1").join("keeper.json");
+    let keeper = fixture.home("m1").join("keeper.json");
     std::fs::remove_file(&keeper).unwrap();
     assert!(Command::new("mkfifo").arg(&keeper).status().unwrap().success());
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
@@ -167,19 +167,19 @@ async fn a_disk_that_hangs_holds_a_few_threads_and_nobody_else() {
 
 #[tokio::test]
 async fn a_worker_anywhere_below_the_keeper_is_seen() {
-    let mut yard = Yard::running(
+    let mut fixture = Fixture::running(
         "while test -d \"$PWD\" && ! test -e job; do sleep 0.02; done
          ln -s \"$(command -v sleep)\" Runner.Worker; (setsid ./Runner.Worker 60 &)
          while test -d \"$PWD\" && ! test -e over; do sleep 0.02; done",
     );
-    yard.settings.witness = Some(Witness::Process("Runner.Worker".into()));
-    let provider = yard.provider();
+    fixture.settings.witness = Some(Witness::Process("Runner.Worker".into()));
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     until("no worker is there", async || {
         (seen(&provider, "m1").await.worker == Worker::Absent).then_some(())
     })
     .await;
-    std::fs::write(yard.work("m1").join("job"), "").unwrap();
+    std::fs::write(fixture.work("m1").join("job"), "").unwrap();
     until("a worker is there", async || {
         (seen(&provider, "m1").await.worker == Worker::Present).then_some(())
     })
@@ -189,12 +189,12 @@ async fn a_worker_anywhere_below_the_keeper_is_seen() {
 
 #[tokio::test]
 async fn a_command_may_mark_its_job_by_a_file() {
-    let mut yard = Yard::running("exec sleep 60");
-    let provider = yard.provider();
+    let mut fixture = Fixture::running("exec sleep 60");
+    let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     assert_eq!(seen(&provider, "m1").await.worker, Worker::NoWitness);
-    yard.settings.witness = Some(Witness::Marker("working".into()));
-    let provider = yard.provider();
+    fixture.settings.witness = Some(Witness::Marker("working".into()));
+    let provider = fixture.provider();
     // A look at the moment the runner starts sees only half of it, and says that it cannot tell.
     until("nothing works there", async || {
         let worker = seen(&provider, "m1").await.worker;
@@ -202,15 +202,16 @@ async fn a_command_may_mark_its_job_by_a_file() {
         (worker == Worker::Absent).then_some(())
     })
     .await;
-    std::fs::write(yard.work("m1").join("working"), "").unwrap();
+    std::fs::write(fixture.work("m1").join("working"), "").unwrap();
     assert_eq!(seen(&provider, "m1").await.worker, Worker::Present);
     away(&provider, "m1").await;
 }
 
 #[tokio::test]
 async fn a_runner_that_says_it_listens_is_ready() {
-    let yard = Yard::running("printf 'Listening'; sleep 0.1; echo ' for Jobs'; exec sleep 60");
-    let provider = yard.provider();
+    let fixture =
+        Fixture::running("printf 'Listening'; sleep 0.1; echo ' for Jobs'; exec sleep 60");
+    let provider = fixture.provider();
     let made = provider.create(order("m1")).await.unwrap();
     assert!(!made.ready);
     until("it is ready", async || seen(&provider, "m1").await.ready.then_some(())).await;

@@ -9,7 +9,7 @@ use ostler_actors::model::{Binding, MachinePhase, PoolSpec};
 use ostler_actors::ports::{CreateError, CreateOrder, Grace, Provider as _};
 use secrecy::SecretString;
 
-use super::yard::{Yard, away, named, order, over, says, seen};
+use super::fixture::{Fixture, away, named, order, over, says, seen};
 
 /// Orders a machine that is to ask for work.
 fn warm(name: &str) -> CreateOrder {
@@ -19,20 +19,20 @@ fn warm(name: &str) -> CreateOrder {
 }
 
 /// A yard whose machines ask where nobody answers.
-fn unanswered() -> Yard {
-    let mut yard = Yard::running("echo began; exit 0");
-    yard.settings.public_url = Some("http://127.0.0.1:9".into());
-    yard
+fn unanswered() -> Fixture {
+    let mut fixture = Fixture::running("echo began; exit 0");
+    fixture.settings.public_url = Some("http://127.0.0.1:9".into());
+    fixture
 }
 
 #[tokio::test]
 async fn a_ticket_proves_one_machine_and_no_other() {
-    let yard = unanswered();
-    let provider = yard.provider();
+    let fixture = unanswered();
+    let provider = fixture.provider();
     for name in ["m1", "m2"] {
         provider.create(warm(name)).await.unwrap();
     }
-    let path = yard.home("m1").join("ticket");
+    let path = fixture.home("m1").join("ticket");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let ticket = fs::read_to_string(&path).unwrap();
     let review = async |text: &str| provider.review(&SecretString::from(text)).await;
@@ -40,10 +40,10 @@ async fn a_ticket_proves_one_machine_and_no_other() {
     let belongs = Reviewed::Belongs(Identity { name: "m1".into(), uid });
     assert_eq!(review(&ticket).await, belongs);
     // Another daemon on the same machines knows it as well.
-    let again = yard.provider();
+    let again = fixture.provider();
     assert_eq!(again.review(&SecretString::from(ticket.as_str())).await, belongs);
 
-    let other = fs::read_to_string(yard.home("m2").join("ticket")).unwrap();
+    let other = fs::read_to_string(fixture.home("m2").join("ticket")).unwrap();
     let (claim, _) = ticket.rsplit_once(':').unwrap();
     let (_, secret) = other.rsplit_once(':').unwrap();
     let shorter = ticket.get(1..).unwrap();
@@ -58,23 +58,23 @@ async fn a_ticket_proves_one_machine_and_no_other() {
 
 #[tokio::test]
 async fn a_machine_that_waits_for_work_begins_nothing_and_goes_at_once() {
-    let yard = unanswered();
-    let provider = yard.provider();
+    let fixture = unanswered();
+    let provider = fixture.provider();
     provider.create(warm("m1")).await.unwrap();
     says(&provider, "m1", "no answer").await;
     assert_eq!(seen(&provider, "m1").await.phase, MachinePhase::Booting);
     provider.delete(&named("m1"), Grace::Usual).await.unwrap();
-    assert!(!yard.home("m1").exists(), "and nothing is left of it");
+    assert!(!fixture.home("m1").exists(), "and nothing is left of it");
 }
 
 #[tokio::test]
 async fn a_keeper_told_to_stop_while_it_waits_says_that_the_runner_never_began() {
-    let yard = unanswered();
-    let provider = yard.provider();
+    let fixture = unanswered();
+    let provider = fixture.provider();
     provider.create(warm("m1")).await.unwrap();
     says(&provider, "m1", "asking http://127.0.0.1:9").await;
     let keeper =
-        yard.living().first().map(|(pid, _)| *pid).and_then(rustix::process::Pid::from_raw);
+        fixture.living().first().map(|(pid, _)| *pid).and_then(rustix::process::Pid::from_raw);
     rustix::process::kill_process(keeper.unwrap(), rustix::process::Signal::TERM).unwrap();
     let facts = over(&provider, "m1").await;
     assert_eq!((facts.code, facts.part.as_deref()), (Some(143), Some("keeper")));
@@ -84,9 +84,9 @@ async fn a_keeper_told_to_stop_while_it_waits_says_that_the_runner_never_began()
 
 #[tokio::test]
 async fn without_an_address_to_ask_at_nothing_is_made() {
-    let yard = Yard::running("exit 0");
-    let refused = yard.provider().create(warm("m1")).await.unwrap_err();
+    let fixture = Fixture::running("exit 0");
+    let refused = fixture.provider().create(warm("m1")).await.unwrap_err();
     let CreateError::Refused { why, .. } = refused else { panic!("{refused:?}") };
     assert!(why.contains("http.public_url"), "{why}");
-    assert!(!yard.home("m1").exists());
+    assert!(!fixture.home("m1").exists());
 }

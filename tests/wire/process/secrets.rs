@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ostler_actors::ports::{CreateError, CreateOrder, Jit, Provider as _};
 
-use super::yard::{Yard, away, order, over, says, tail};
+use super::fixture::{Fixture, away, order, over, says, tail};
 
 const KEY: &str = "k3y-material-4711";
 
@@ -42,21 +42,21 @@ fn anywhere(secrets: &[String]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_jit_config_is_in_files_of_the_runner_and_in_no_process() {
-    let yard = Yard::running("cat .credentials_rsaparams > got; echo up; exec sleep 60");
-    let provider = yard.provider();
+    let fixture = Fixture::running("cat .credentials_rsaparams > got; echo up; exec sleep 60");
+    let provider = fixture.provider();
     let secrets = [KEY.to_owned(), STANDARD.encode(KEY), jit().reveal().chars().take(40).collect()];
     provider.create(CreateOrder { jit: Some(jit()), ..order("m1") }).await.unwrap();
     says(&provider, "m1", "up").await;
-    assert_eq!(fs::read_to_string(yard.work("m1").join("got")).unwrap(), KEY);
+    assert_eq!(fs::read_to_string(fixture.work("m1").join("got")).unwrap(), KEY);
     for name in [".runner", ".credentials", ".credentials_rsaparams"] {
-        let mode = fs::metadata(yard.work("m1").join(name)).unwrap().permissions().mode();
+        let mode = fs::metadata(fixture.work("m1").join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
-    let mode = fs::metadata(yard.home("m1")).unwrap().permissions().mode();
+    let mode = fs::metadata(fixture.home("m1")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     assert_eq!(anywhere(&secrets), [""; 0]);
     for file in ["plan.json", "stamp.json", "keeper.json"] {
-        let text = fs::read_to_string(yard.home("m1").join(file)).unwrap();
+        let text = fs::read_to_string(fixture.home("m1").join(file)).unwrap();
         assert!(!secrets.iter().any(|secret| text.contains(secret)), "{file}");
     }
     away(&provider, "m1").await;
@@ -64,26 +64,26 @@ async fn a_jit_config_is_in_files_of_the_runner_and_in_no_process() {
 
 #[tokio::test]
 async fn a_custom_command_gets_the_path_of_its_jit_config() {
-    let mut yard = Yard::running("");
+    let mut fixture = Fixture::running("");
     let script = "cp \"$0\" got; stat -c %a \"$0\"; exit 0";
-    yard.settings.command = ["sh", "-c", script, "{jit_file}"].map(String::from).to_vec();
-    let provider = yard.provider();
+    fixture.settings.command = ["sh", "-c", script, "{jit_file}"].map(String::from).to_vec();
+    let provider = fixture.provider();
     let refused = provider.create(order("m0")).await;
     assert!(matches!(refused, Err(CreateError::Refused { .. })), "{refused:?}");
     let raw = "not base64 at all";
     provider.create(CreateOrder { jit: Some(Jit::new(raw)), ..order("m1") }).await.unwrap();
     over(&provider, "m1").await;
     assert_eq!(tail(&provider, "m1").await, "600");
-    assert_eq!(fs::read_to_string(yard.work("m1").join("got")).unwrap(), raw);
-    assert!(!yard.work("m1").join(".jitconfig").exists(), "wiped with the runner's end");
+    assert_eq!(fs::read_to_string(fixture.work("m1").join("got")).unwrap(), raw);
+    assert!(!fixture.work("m1").join(".jitconfig").exists(), "wiped with the runner's end");
     away(&provider, "m1").await;
 }
 
 #[tokio::test]
 async fn a_runner_sees_no_variable_that_was_not_meant_for_it() {
-    let mut yard = Yard::running("umask >&2; env; exit 0");
-    yard.settings.env.insert("OF_PROVIDER".into(), "one".into());
-    let provider = yard.provider();
+    let mut fixture = Fixture::running("umask >&2; env; exit 0");
+    fixture.settings.env.insert("OF_PROVIDER".into(), "one".into());
+    let provider = fixture.provider();
     let mut order = order("m1");
     order.machine.extra = serde_json::json!({ "env": { "OF_POOL": "two" } });
     provider.create(order).await.unwrap();
@@ -106,16 +106,16 @@ async fn a_runner_of_another_user_reads_its_own_files_and_none_of_the_keepers() 
         eprintln!("skipped: only root can start runners as somebody else");
         return;
     }
-    let mut yard =
-        Yard::running("id -u; id -G; nice; cat .runner; echo; cat ../plan.json || echo closed");
-    fs::set_permissions(yard.place.path(), fs::Permissions::from_mode(0o711)).unwrap();
-    let source = yard.place.path().join("runner");
+    let mut fixture =
+        Fixture::running("id -u; id -G; nice; cat .runner; echo; cat ../plan.json || echo closed");
+    fs::set_permissions(fixture.place.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    let source = fixture.place.path().join("runner");
     fs::create_dir(&source).unwrap();
     fs::write(source.join("tool"), "shared").unwrap();
-    yard.settings.runner_dir = Some(source.clone());
-    yard.settings.user = Some("65534:65534".into());
-    yard.settings.nice = 5;
-    let provider = yard.provider();
+    fixture.settings.runner_dir = Some(source.clone());
+    fixture.settings.user = Some("65534:65534".into());
+    fixture.settings.nice = 5;
+    let provider = fixture.provider();
     provider.create(CreateOrder { jit: Some(jit()), ..order("m1") }).await.unwrap();
     assert_eq!(over(&provider, "m1").await.code, Some(0));
     let said = tail(&provider, "m1").await;
@@ -132,16 +132,16 @@ async fn a_runner_of_another_user_reads_its_own_files_and_none_of_the_keepers() 
 
 #[tokio::test]
 async fn each_machine_has_its_own_copy_of_the_runner() {
-    let mut yard = Yard::running("");
-    let source = yard.place.path().join("runner");
+    let mut fixture = Fixture::running("");
+    let source = fixture.place.path().join("runner");
     fs::create_dir_all(source.join("bin")).unwrap();
     fs::write(source.join("bin/data"), "original").unwrap();
     fs::write(source.join("run.sh"), "#!/bin/sh\necho changed > bin/data\necho \"in $PWD\"\n")
         .unwrap();
     fs::set_permissions(source.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
-    yard.settings.runner_dir = Some(source.clone());
-    yard.settings.command = vec!["./run.sh".into()];
-    let provider = yard.provider();
+    fixture.settings.runner_dir = Some(source.clone());
+    fixture.settings.command = vec!["./run.sh".into()];
+    let provider = fixture.provider();
     provider.create(CreateOrder { jit: Some(jit()), ..order("m1") }).await.unwrap();
     assert_eq!(over(&provider, "m1").await.code, Some(0));
     assert!(tail(&provider, "m1").await.ends_with("/m1/work"));

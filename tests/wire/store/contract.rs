@@ -14,7 +14,7 @@ use crate::support::postgres::Postgres;
 /// Opens files, and keeps the folders and the tenures until the end.
 struct Files {
     folders: Mutex<Vec<TempDir>>,
-    tenure: Mutex<Option<Lease>>,
+    leadership: Mutex<Option<Lease>>,
 }
 
 impl StoreBench for Files {
@@ -27,15 +27,15 @@ impl StoreBench for Files {
         Arc::new(SqlStore::open(&url, Options::default()).await.expect("a store"))
     }
 
-    async fn begin_tenure(&self, store: &SqlStore) -> Epoch {
-        begin(&self.tenure, store).await
+    async fn begin_lease(&self, store: &SqlStore) -> Epoch {
+        begin(&self.leadership, store).await
     }
 }
 
 /// Opens databases of one server.
 struct Server {
     server: Postgres,
-    tenure: Mutex<Option<Lease>>,
+    leadership: Mutex<Option<Lease>>,
 }
 
 impl StoreBench for Server {
@@ -46,32 +46,32 @@ impl StoreBench for Server {
         Arc::new(SqlStore::open(&url, Options::default()).await.expect("a store"))
     }
 
-    async fn begin_tenure(&self, store: &SqlStore) -> Epoch {
-        begin(&self.tenure, store).await
+    async fn begin_lease(&self, store: &SqlStore) -> Epoch {
+        begin(&self.leadership, store).await
     }
 }
 
-async fn begin(tenure: &Mutex<Option<Lease>>, store: &SqlStore) -> Epoch {
-    let before = tenure.lock().expect("no panic").take();
+async fn begin(leadership: &Mutex<Option<Lease>>, store: &SqlStore) -> Epoch {
+    let before = leadership.lock().expect("no panic").take();
     if let Some(before) = before {
         before.release().await.expect("a release");
     }
     let lease = store.take_lease(LONG).await.expect("a lease");
     let epoch = lease.epoch();
-    tenure.lock().expect("no panic").replace(lease);
+    leadership.lock().expect("no panic").replace(lease);
     epoch
 }
 
 #[test]
 fn sqlite_keeps_the_contract() {
-    let bench = Files { folders: Mutex::default(), tenure: Mutex::default() };
+    let bench = Files { folders: Mutex::default(), leadership: Mutex::default() };
     run(store_contract(&bench));
 }
 
 #[test]
 fn postgres_keeps_the_contract() {
     let Some(server) = Postgres::start() else { return };
-    run(store_contract(&Server { server, tenure: Mutex::default() }));
+    run(store_contract(&Server { server, leadership: Mutex::default() }));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ostler::store::{Options, SqlStore, Tenure};
+use ostler::store::{LeaseStatus, Options, SqlStore};
 use ostler_actors::ports::{InstanceRows, Records as _, SaveError};
 use ostler_actors::testing::contract::{instance, saved};
 use tokio::time::Instant;
@@ -35,7 +35,7 @@ fn a_standby_waits_until_the_lease_is_given_back_and_then_fences_the_old_holder(
         .expect_err("two holders at once");
         let old = lease.epoch();
         lease.release().await.expect("a release");
-        assert_eq!(*news.borrow(), Tenure::Lost);
+        assert_eq!(*news.borrow(), LeaseStatus::Lost);
         let (other, lease) = standby.await.expect("the standby");
         assert_eq!(lease.epoch().0, old.0 + 1);
         let late = InstanceRows::save(&*store, saved(&next(&row), old)).await;
@@ -85,7 +85,8 @@ fn a_holder_cut_off_from_the_server_stops_acting_before_another_may_begin() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert!(Instant::now() < another_may_begin, "acted though another may have begun");
-        let lost = tokio::time::timeout(2 * length, news.wait_for(|it| *it == Tenure::Lost)).await;
+        let lost =
+            tokio::time::timeout(2 * length, news.wait_for(|it| *it == LeaseStatus::Lost)).await;
         lost.expect("the end is told").expect("the end is told");
         assert!(!lease.may_act());
     });
@@ -119,7 +120,7 @@ fn a_holder_whose_lock_file_was_taken_away_learns_that_his_tenure_is_over() {
         assert!(lease.renew().await.expect("a look"));
         std::fs::remove_file(folder.path().join("ostler.db.lock")).expect("the lock file");
         assert!(!lease.renew().await.expect("a look"));
-        assert_eq!(*lease.watch().borrow(), Tenure::Lost);
+        assert_eq!(*lease.watch().borrow(), LeaseStatus::Lost);
         assert!(!lease.may_act());
     });
 }

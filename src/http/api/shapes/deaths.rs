@@ -5,8 +5,8 @@ use ostler_actors::model::{self, Tail, signal_of};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::VerdictWord;
-use super::words::word;
+use super::VerdictName;
+use super::names::serde_name;
 
 /// How and why an instance ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -18,7 +18,7 @@ pub struct Death {
     /// The job that ran there, if one is known.
     pub job: Option<String>,
     /// What happened.
-    pub verdict: VerdictWord,
+    pub verdict: VerdictName,
     /// Whose fault it was: `job`, `runner`, `image`, `host`, `provider`, `forge`, `operator`, `ostler`.
     pub fault: String,
     /// How sure that is: `low`, `medium`, `high`.
@@ -60,9 +60,9 @@ impl From<&model::ExitRecord> for Death {
             instance: record.instance.to_string(),
             pool: record.pool.to_string(),
             job: record.job.as_ref().map(ToString::to_string),
-            verdict: VerdictWord(record.verdict.class),
+            verdict: VerdictName(record.verdict.class),
             fault: record.verdict.fault.to_string(),
-            confidence: word(&record.verdict.confidence),
+            confidence: serde_name(&record.verdict.confidence),
             exit_code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(signal_of),
             reason: exit

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::words::word;
-use super::{DeathDetail, StateWord, VerdictWord};
+use super::names::serde_name;
+use super::{DeathDetail, StateName, VerdictName};
 
 /// The machine we run, and its record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -19,7 +19,7 @@ pub struct Instance {
     /// The provider of its machine.
     pub provider: String,
     /// Where it is in its life.
-    pub state: StateWord,
+    pub state: StateName,
     /// Since when.
     pub since: Timestamp,
     /// When the wish for it became durable.
@@ -39,13 +39,13 @@ pub struct Instance {
     /// The job that is promised to it.
     pub offered_job: Option<String>,
     /// What somebody wants of it.
-    pub wish: Option<Wish>,
+    pub removal: Option<RemovalRequest>,
     /// Whether it makes no progress.
     pub stuck: bool,
     /// Whether its owner lives; between two owners it waits for the next.
     pub owned: bool,
     /// Why it ended, once that is on record.
-    pub verdict: Option<VerdictWord>,
+    pub verdict: Option<VerdictName>,
     /// Whether a runner of it may be registered.
     pub registered: bool,
 }
@@ -61,9 +61,9 @@ pub struct Runner {
 
 /// What somebody wants of an instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Wish {
+pub struct RemovalRequest {
     /// How strongly: `retire`, `delete`, `force`, `forget`.
-    pub rank: String,
+    pub urgency: String,
     /// Why, as a word.
     pub reason: String,
     /// Who, where it was a person.
@@ -101,14 +101,14 @@ pub struct Warrant {
 
 /// Tells what the row alone does not.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct Standing {
+pub(in crate::http) struct RowStatus {
     pub(in crate::http) stuck: bool,
     pub(in crate::http) owned: bool,
 }
 
 impl Instance {
     /// Shows a row.
-    pub(in crate::http) fn of(row: &model::Instance, standing: Standing) -> Self {
+    pub(in crate::http) fn of(row: &model::Instance, row_status: RowStatus) -> Self {
         let runner = match &row.registration {
             Registration::Known { name, id } => {
                 Some(Runner { name: name.to_string(), id: Some(id.0) })
@@ -120,7 +120,7 @@ impl Instance {
             name: row.id.to_string(),
             pool: row.pool.to_string(),
             provider: row.provider.to_string(),
-            state: StateWord(row.state),
+            state: StateName(row.state),
             since: row.since,
             created_at: row.created_at,
             ready_at: row.ready_at,
@@ -130,23 +130,23 @@ impl Instance {
             runner,
             job: row.executing.as_ref().map(ToString::to_string),
             offered_job: row.offer.as_ref().map(|offer| offer.job.to_string()),
-            wish: row.wish.as_ref().map(Wish::from),
-            stuck: standing.stuck,
-            owned: standing.owned,
-            verdict: row.verdict.map(VerdictWord),
+            removal: row.removal.as_ref().map(RemovalRequest::from),
+            stuck: row_status.stuck,
+            owned: row_status.owned,
+            verdict: row.verdict.map(VerdictName),
             registered: row.registration.may_exist(),
         }
     }
 }
 
-impl From<&model::Wish> for Wish {
-    fn from(wish: &model::Wish) -> Self {
+impl From<&model::RemovalRequest> for RemovalRequest {
+    fn from(removal: &model::RemovalRequest) -> Self {
         Self {
-            rank: word(&wish.rank),
-            reason: wish.reason.to_string(),
-            who: wish.by.as_ref().map(|by| by.who.clone()),
-            why: wish.by.as_ref().map(|by| by.why.clone()),
-            at: wish.at,
+            urgency: serde_name(&removal.urgency),
+            reason: removal.reason.to_string(),
+            who: removal.by.as_ref().map(|by| by.who.clone()),
+            why: removal.by.as_ref().map(|by| by.why.clone()),
+            at: removal.at,
         }
     }
 }

@@ -5,8 +5,8 @@ use ostler_actors::model::{self, JobFact};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::JobStateWord;
-use super::words::word;
+use super::JobStateName;
+use super::names::serde_name;
 
 /// One workflow job at a forge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -26,7 +26,7 @@ pub struct Job {
     /// The pool whose demand it is, if any can serve it.
     pub pool: Option<String>,
     /// Where it is in its life.
-    pub state: JobStateWord,
+    pub state: JobStateName,
     /// What the forge says: `waiting`, `queued`, `in_progress`, `completed`.
     pub fact: String,
     /// When the forge queued it.
@@ -52,7 +52,7 @@ impl Job {
     pub(in crate::http) fn of(job: &model::Job, why: Option<String>) -> Self {
         let conclusion = match &job.fact {
             JobFact::Completed(model::Conclusion::Other(word)) => Some(word.clone()),
-            JobFact::Completed(conclusion) => Some(word(conclusion)),
+            JobFact::Completed(conclusion) => Some(serde_name(conclusion)),
             JobFact::Waiting | JobFact::Queued | JobFact::InProgress => None,
         };
         Self {
@@ -63,8 +63,8 @@ impl Job {
             url: job.url.clone(),
             labels: job.labels.iter().map(ToOwned::to_owned).collect(),
             pool: job.pool.as_ref().map(ToString::to_string),
-            state: JobStateWord(job.state()),
-            fact: word(&job.fact),
+            state: JobStateName(job.state()),
+            fact: serde_name(&job.fact),
             queued_at: job.queued_at,
             started_at: job.execution.as_ref().map(|run| run.since),
             over_at: job.over_at,

@@ -5,8 +5,8 @@ mod events;
 mod fleet;
 mod instances;
 mod jobs;
+mod names;
 mod pools;
-mod words;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -17,14 +17,14 @@ pub use fleet::{
     Budget, EndingVersion, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts, Totals,
     Version, Webhooks,
 };
-pub use instances::{Instance, InstanceDetail, Runner, Warrant, Wish};
+pub use instances::{Instance, InstanceDetail, RemovalRequest, Runner, Warrant};
 pub use jobs::Job;
+pub use names::{JobStateName, StateName, VerdictName};
 pub use pools::{AvoidedHost, Pool, PoolDetail, QueueMinute};
-pub use words::{JobStateWord, StateWord, VerdictWord};
 
-pub(in crate::http) use instances::Standing;
+pub(in crate::http) use instances::RowStatus;
+pub(in crate::http) use names::serde_name;
 pub(in crate::http) use pools::all_states;
-pub(in crate::http) use words::word;
 
 /// A part of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -57,7 +57,7 @@ pub struct Drained {
 /// Asks an instance to go.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DeleteWish {
+pub struct DeleteRequest {
     /// Go now, whatever you do: the only way from work to deletion without proof.
     #[serde(default)]
     pub force: bool,

@@ -8,7 +8,7 @@ use ostler_actors::registry::PoolView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::words::word;
+use super::names::serde_name;
 use crate::config;
 
 /// A pool: what is wanted, and what there is.
@@ -109,7 +109,7 @@ impl Pool {
             forge: written.map(|pool| pool.forge.clone()),
             scope: written.map(|pool| pool.scope.to_string()),
             provider: written.map(|pool| pool.provider.clone()),
-            binding: written.map(|pool| word(&pool.binding)),
+            binding: written.map(|pool| serde_name(&pool.binding)),
             labels: written
                 .map(|pool| {
                     let labels = pool.labels.iter().collect::<Labels>();

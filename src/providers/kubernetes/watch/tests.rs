@@ -20,15 +20,15 @@ fn up(name: &str) -> MachineView {
     view(name, MachinePhase::Running)
 }
 
-fn list(memory: &mut Memory, names: &[&str]) -> Vec<Word> {
+fn list(memory: &mut Memory, names: &[&str]) -> Vec<Sight> {
     memory.begin();
-    let mut words: Vec<Word> = names.iter().filter_map(|name| memory.take(up(name))).collect();
-    words.extend(memory.end());
-    words
+    let mut sights: Vec<Sight> = names.iter().filter_map(|name| memory.take(up(name))).collect();
+    sights.extend(memory.end());
+    sights
 }
 
-fn missed(name: &str) -> Word {
-    Word::Missed(name.into())
+fn missed(name: &str) -> Sight {
+    Sight::Missed(name.into())
 }
 
 #[test]
@@ -45,10 +45,10 @@ fn a_pod_is_missed_after_two_complete_listings_without_it() {
     let mut memory = Memory::default();
     list(&mut memory, &["a", "b", "c"]);
     assert_eq!(list(&mut memory, &["a"]), []);
-    assert!(memory.doubts());
+    assert!(memory.has_suspects());
     memory.take(up("b"));
     assert_eq!(list(&mut memory, &["a", "b"]), [missed("c")]);
-    assert!(!memory.doubts());
+    assert!(!memory.has_suspects());
     assert_eq!(memory.len(), 2);
 }
 
@@ -60,7 +60,7 @@ fn an_empty_listing_misses_nobody() {
     list(&mut memory, &names);
     assert_eq!(list(&mut memory, &[]), []);
     assert_eq!(list(&mut memory, &names), [], "and all are known again");
-    assert!(!memory.doubts());
+    assert!(!memory.has_suspects());
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_listing_that_never_ended_misses_nobody() {
     memory.take(up("a"));
     memory.begin();
     assert_eq!(list(&mut memory, &["a", "b"]), []);
-    assert!(!memory.doubts());
+    assert!(!memory.has_suspects());
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn everything_in_a_cgroup_is_seen_killed_and_forgotten_on_a_real_mount() {
 fn a_place_without_the_memory_controller_is_refused_and_nothing_is_left_there() {
     let Some(folder) = mounted("refused") else { return };
     let place = Place { path: folder.clone(), own: folder.clone() };
-    match Cgroup::make_v2(&place, "machine") {
+    match Cgroup::create_v2(&place, "machine") {
         Ok(made) => made.remove().unwrap(),
         Err(why) => assert!(why.to_string().contains("not delegated"), "{why}"),
     }

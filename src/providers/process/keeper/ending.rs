@@ -7,16 +7,16 @@ use jiff::Timestamp;
 use rustix::process::{Signal, WaitOptions, WaitStatus};
 use tokio::time::Instant;
 
-use super::hearing::Hearing;
+use super::output::OutputReader;
 use crate::providers::process::cgroup::Cgroup;
 use crate::providers::process::files::{self, Exit, Home, Keeping, Oom, Plan};
 use crate::providers::process::procs;
 use crate::providers::process::{jit, tree};
 
 /// How long killed processes are waited for before the end is told without them.
-const PATIENCE: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often is looked meanwhile, and afterwards.
-const TURN: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const LATER: Duration = Duration::from_secs(1);
 /// What a shell adds to a signal.
 const SIGNALLED: i32 = 128;
@@ -60,13 +60,13 @@ pub(super) async fn end(
     plan: &Plan,
     keeping: &Keeping,
     end: End,
-    hearing: &mut Hearing,
+    output: &mut OutputReader,
 ) -> io::Result<()> {
-    let left = kill_all(hearing).await?;
-    hearing.hear_out().await;
+    let left = kill_all(output).await?;
+    output.hear_out().await;
     for secret in &plan.secrets {
         if let Err(error) = jit::wipe(&home.work().join(secret)) {
-            hearing.note(&format!("cannot wipe `{secret}`: {error}"));
+            output.note(&format!("cannot wipe `{secret}`: {error}"));
         }
     }
     let exit = Exit {
@@ -91,15 +91,15 @@ pub(super) async fn end(
 
 /// Kills until nothing is left, or patience ends; returns how many are left. The output is
 /// heard meanwhile: a process that waits for a reader cannot be hurried by anything else.
-async fn kill_all(hearing: &mut Hearing) -> io::Result<usize> {
-    let until = Instant::now() + PATIENCE;
+async fn kill_all(output: &mut OutputReader) -> io::Result<usize> {
+    let until = Instant::now() + KILL_TIMEOUT;
     loop {
         let left = kill_below()?;
         reap_all();
         if left == 0 || Instant::now() > until {
             return Ok(left);
         }
-        drop(tokio::time::timeout(TURN, hearing.hear()).await);
+        drop(tokio::time::timeout(POLL_INTERVAL, output.hear()).await);
     }
 }
 

@@ -10,7 +10,7 @@
 //! not go before all of them have gone.
 
 mod ending;
-mod hearing;
+mod output;
 mod starting;
 mod waiting;
 
@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use super::files::{self, Home, Keeping, Plan, Stop};
 use super::procs::{BOOT_ID, Identity};
 use ending::End;
-use hearing::Hearing;
+use output::OutputReader;
 
 /// What a keeper's own files are not: readable by others.
 const PRIVATE: Mode = Mode::from_raw_mode(0o077);
@@ -90,20 +90,20 @@ async fn keep(home: &Home) -> io::Result<()> {
         cgroup: None,
     };
     // The ring first: whoever finds a keeper finds its log.
-    let mut hearing = Hearing::open(home, plan.ready_line.as_deref())?;
+    let mut output = OutputReader::open(home, plan.ready_line.as_deref())?;
     files::write(&home.keeper(), &keeping)?;
-    let end = match starting::start(home, &mut plan, &mut keeping, &mut ears, &mut hearing).await {
+    let end = match starting::start(home, &mut plan, &mut keeping, &mut ears, &mut output).await {
         Ok(runner) => {
-            let watched = watch(home, runner, &mut ears, &mut hearing).await;
+            let watched = watch(home, runner, &mut ears, &mut output).await;
             // Whatever went wrong, nothing may live on unwatched.
             watched.unwrap_or_else(|error| {
-                hearing.note(&format!("the runner cannot be watched: {error}"));
+                output.note(&format!("the runner cannot be watched: {error}"));
                 End::unknown()
             })
         }
         Err(end) => end,
     };
-    ending::end(home, &plan, &keeping, end, &mut hearing).await
+    ending::end(home, &plan, &keeping, end, &mut output).await
 }
 
 /// Watches the runner to its end.
@@ -111,7 +111,7 @@ async fn watch(
     home: &Home,
     runner: Pid,
     ears: &mut Ears,
-    hearing: &mut Hearing,
+    output: &mut OutputReader,
 ) -> io::Result<End> {
     let mut deadline: Option<Instant> = None;
     loop {
@@ -127,7 +127,7 @@ async fn watch(
                 deadline = None;
                 ending::kill_below()?;
             }
-            () = hearing.hear() => continue,
+            () = output.hear() => continue,
         }
         if let Some(end) = reap(runner)? {
             return Ok(end);

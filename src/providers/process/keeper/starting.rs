@@ -9,7 +9,7 @@ use rustix::process::Pid;
 
 use super::Ears;
 use super::ending::End;
-use super::hearing::Hearing;
+use super::output::OutputReader;
 use super::waiting::wait_for_work;
 use crate::providers::process::cgroup::Cgroup;
 use crate::providers::process::copy;
@@ -29,33 +29,38 @@ pub(super) async fn start(
     plan: &mut Plan,
     keeping: &mut Keeping,
     ears: &mut Ears,
-    hearing: &mut Hearing,
+    output: &mut OutputReader,
 ) -> Result<Pid, End> {
-    fill(home, plan, ears, hearing).await?;
+    fill(home, plan, ears, output).await?;
     if let Some(waiting) = &plan.waiting {
-        plan.secrets = wait_for_work(home, waiting, plan.user, ears, hearing).await?;
+        plan.secrets = wait_for_work(home, waiting, plan.user, ears, output).await?;
     }
     if plan.cgroup {
-        match Cgroup::make(&Cgroup::name(&plan.uid), plan.limits) {
+        match Cgroup::create(&Cgroup::name(&plan.uid), plan.limits) {
             Ok(made) => keeping.cgroup = Some(made),
-            Err(why) => hearing.note(&format!("no cgroup, so no limits: {why}")),
+            Err(why) => output.note(&format!("no cgroup, so no limits: {why}")),
         }
     }
-    let spawned = spawn(home, plan, keeping, hearing).and_then(|pid| {
+    let spawned = spawn(home, plan, keeping, output).and_then(|pid| {
         keeping.runner = Some(Identity::of(pid.as_raw_nonzero().get())?);
         files::write(&home.keeper(), keeping)?;
         Ok(pid)
     });
     spawned.map_err(|error| {
         let program = plan.command.first().map_or("", String::as_str);
-        hearing.note(&format!("cannot run `{program}`: {error}"));
+        output.note(&format!("cannot run `{program}`: {error}"));
         let missing = error.kind() == io::ErrorKind::NotFound;
         End::unbegun(Some(if missing { NOT_THERE } else { CANNOT_RUN }))
     })
 }
 
 /// Fills the machine's directory; a wish to stop is heard meanwhile.
-async fn fill(home: &Home, plan: &Plan, ears: &mut Ears, hearing: &mut Hearing) -> Result<(), End> {
+async fn fill(
+    home: &Home,
+    plan: &Plan,
+    ears: &mut Ears,
+    output: &mut OutputReader,
+) -> Result<(), End> {
     let Some(from) = plan.runner_dir.clone() else { return Ok(()) };
     let (work, user) = (home.work(), plan.user);
     let filling = tokio::task::spawn_blocking(move || copy::fill(&from, &work, user));
@@ -63,22 +68,27 @@ async fn fill(home: &Home, plan: &Plan, ears: &mut Ears, hearing: &mut Hearing) 
         filled = filling => match filled {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
-                hearing.note(&error.to_string());
+                output.note(&error.to_string());
                 Err(End::unbegun(None))
             }
             Err(error) => {
-                hearing.note(&format!("the runner's files: {error}"));
+                output.note(&format!("the runner's files: {error}"));
                 Err(End::unbegun(None))
             }
         },
         _ = ears.stop.recv() => {
-            hearing.note("told to stop before the runner began");
+            output.note("told to stop before the runner began");
             Err(End::stopped())
         }
     }
 }
 
-fn spawn(home: &Home, plan: &Plan, keeping: &Keeping, hearing: &mut Hearing) -> io::Result<Pid> {
+fn spawn(
+    home: &Home,
+    plan: &Plan,
+    keeping: &Keeping,
+    output: &mut OutputReader,
+) -> io::Result<Pid> {
     let Some((program, arguments)) = plan.command.split_first() else {
         return Err(io::Error::other("the command is empty"));
     };
@@ -86,7 +96,7 @@ fn spawn(home: &Home, plan: &Plan, keeping: &Keeping, hearing: &mut Hearing) -> 
         // Inherited by the runner; the keeper itself has nothing to hurry for.
         rustix::process::setpriority_process(None, plan.nice)?;
     }
-    let pipe = hearing.pipe()?;
+    let pipe = output.pipe()?;
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -111,7 +121,7 @@ fn spawn(home: &Home, plan: &Plan, keeping: &Keeping, hearing: &mut Hearing) -> 
     if let Some(cgroup) = &keeping.cgroup
         && let Err(error) = cgroup.leave()
     {
-        hearing.note(&format!("the keeper stays in its runner's cgroup: {error}"));
+        output.note(&format!("the keeper stays in its runner's cgroup: {error}"));
     }
     let pid = i32::try_from(spawned?.id()).ok().and_then(Pid::from_raw);
     pid.ok_or_else(|| io::Error::other("a process without a number"))

@@ -4,7 +4,7 @@ use ostler_actors::ports::Jit;
 
 use super::Ears;
 use super::ending::End;
-use super::hearing::Hearing;
+use super::output::OutputReader;
 use crate::providers::asking::{Asking, NoWork, ask_for_work};
 use crate::providers::process::files::{Home, Waiting};
 use crate::providers::process::user::User;
@@ -20,17 +20,17 @@ pub(super) async fn wait_for_work(
     waiting: &Waiting,
     user: Option<User>,
     ears: &mut Ears,
-    hearing: &mut Hearing,
+    output: &mut OutputReader,
 ) -> Result<Vec<String>, End> {
-    let jit = ask(home, waiting, ears, hearing).await?;
+    let jit = ask(home, waiting, ears, output).await?;
     let laid = jit::lay_out(Some(&jit), waiting.form, &home.work(), user);
     let names = laid.map_err(|error| {
-        hearing.note(&error.to_string());
+        output.note(&error.to_string());
         End::unbegun(None)
     })?;
     // Only now: an answer that was lost on the way is asked for again.
     if let Err(error) = ticket::tear_up(home) {
-        hearing.note(&format!("cannot tear up the ticket: {error}"));
+        output.note(&format!("cannot tear up the ticket: {error}"));
     }
     Ok(names)
 }
@@ -39,7 +39,7 @@ async fn ask(
     home: &Home,
     waiting: &Waiting,
     ears: &mut Ears,
-    hearing: &mut Hearing,
+    output: &mut OutputReader,
 ) -> Result<Jit, End> {
     let asking = Asking {
         server: waiting.server.clone(),
@@ -47,7 +47,7 @@ async fn ask(
         token_file: home.ticket(),
         ca: None,
     };
-    let mut say = |line: &str| hearing.note(line);
+    let mut say = |line: &str| output.note(line);
     let work = tokio::select! {
         work = ask_for_work(&asking, &mut say) => work,
         _ = ears.stop.recv() => {

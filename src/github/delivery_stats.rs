@@ -1,0 +1,214 @@
+//! How well we hear: what webhooks brought, how late, and what they did not bring.
+//!
+//! Two witnesses say what was missed. GitHub's own log of a hook names every delivery that nobody
+//! took, whichever of our daemons it was meant for; where there is no such log (an enterprise's
+//! hook), there are the jobs that were found by asking. All is counted from the start of this
+//! daemon; what happened before is not its failure.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+/// The upper ends of the steps that lateness is counted in, in seconds.
+pub const LATENESS: [f64; 11] =
+    [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 21_600.0];
+/// How many jobs are remembered as heard of; the oldest are forgotten first.
+const MAX_REMEMBERED: usize = 20_000;
+/// From this age on, in seconds, a job that no webhook told of counts as missed.
+const OVERDUE: i64 = 60;
+
+/// Shows how well we hear.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Heard {
+    /// News of jobs that webhooks brought, repetitions included.
+    pub deliveries: u64,
+    /// Deliveries about jobs that GitHub's log names, each once however often it was tried.
+    pub logged: u64,
+    /// Those of them that nobody took at the first try.
+    pub missed: u64,
+    /// Jobs older than a minute that were found by asking and that no webhook had told this daemon of.
+    pub found_by_asking: u64,
+    /// How late news came.
+    pub lateness: Lateness,
+}
+
+impl Heard {
+    /// Returns the share of logged deliveries that were missed, from 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "a share is for people")]
+    pub fn miss_rate(&self) -> f64 {
+        if self.logged == 0 { 0.0 } else { self.missed as f64 / self.logged as f64 }
+    }
+}
+
+/// Counts how late news came, in the manner of a Prometheus histogram.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lateness {
+    /// How many were at most as late as each step of [`LATENESS`], steps below included.
+    pub at_most: [u64; LATENESS.len()],
+    /// How many there were.
+    pub count: u64,
+    /// The sum of all, in seconds.
+    pub sum: f64,
+}
+
+impl Lateness {
+    fn add(&mut self, seconds: f64) {
+        for (step, end) in self.at_most.iter_mut().zip(LATENESS) {
+            *step += u64::from(seconds <= end);
+        }
+        self.count += 1;
+        self.sum += seconds;
+    }
+}
+
+/// Counts.
+pub(super) struct DeliveryStats {
+    since: Timestamp,
+    known: Mutex<DeliveryCounts>,
+}
+
+#[derive(Default)]
+struct DeliveryCounts {
+    figures: Heard,
+    jobs: Recent<u64>,
+    deliveries: Recent<String>,
+}
+
+/// Remembers things in the order they came; the oldest are forgotten first.
+#[derive(Default)]
+struct Recent<T> {
+    things: BTreeSet<T>,
+    order: VecDeque<T>,
+}
+
+impl<T: Clone + Ord> Recent<T> {
+    /// Remembers a thing; tells whether it is new.
+    fn is_new(&mut self, thing: T) -> bool {
+        if !self.things.insert(thing.clone()) {
+            return false;
+        }
+        self.order.push_back(thing);
+        if self.order.len() > MAX_REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.things.remove(&oldest);
+        }
+        true
+    }
+}
+
+impl DeliveryStats {
+    /// Begins to count; dates are GitHub's from here on.
+    pub(super) fn begin(since: Timestamp) -> Self {
+        Self { since, known: Mutex::default() }
+    }
+
+    /// Counts news that a webhook brought. `happened_at` and `now` are by GitHub's clock.
+    pub(super) fn record(&self, job: u64, happened_at: Option<Timestamp>, now: Timestamp) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.jobs.is_new(job);
+        known.figures.deliveries += 1;
+        if let Some(at) = happened_at {
+            known.figures.lateness.add(now.duration_since(at).as_secs_f64().max(0.0));
+        }
+    }
+
+    /// Counts a job that was found by asking, if a webhook should have told of it long ago.
+    pub(super) fn found(&self, job: u64, queued_at: Timestamp, now: Timestamp) {
+        if queued_at < self.since || now.duration_since(queued_at).as_secs() < OVERDUE {
+            return;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.jobs.is_new(job) {
+            known.figures.found_by_asking += 1;
+        }
+    }
+
+    /// Counts a delivery that a log names, by its first try; one that was counted is left out.
+    pub(super) fn logged(&self, guid: &str, first_tried_at: Timestamp, taken: Taken) {
+        // The log has whole seconds.
+        if first_tried_at.as_second() < self.since.as_second() {
+            return;
+        }
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.deliveries.is_new(guid.to_owned()) {
+            known.figures.logged += 1;
+            known.figures.missed += u64::from(taken == Taken::No);
+        }
+    }
+
+    /// Returns the figures so far.
+    pub(super) fn figures(&self) -> Heard {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).figures.clone()
+    }
+}
+
+/// Says whether somebody took a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    Yes,
+    No,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + second).unwrap()
+    }
+
+    #[test]
+    fn lateness_is_counted_in_steps_and_never_negative() {
+        let delivery_stats = DeliveryStats::begin(at(0));
+        delivery_stats.record(1, Some(at(10)), at(13));
+        delivery_stats.record(1, Some(at(10)), at(9));
+        delivery_stats.record(2, None, at(9));
+        let heard = delivery_stats.figures();
+        assert_eq!((heard.deliveries, heard.lateness.count), (3, 2));
+        assert!((heard.lateness.sum - 3.0).abs() < 1e-9);
+        assert_eq!(heard.lateness.at_most, [1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2]);
+    }
+
+    #[test]
+    fn a_job_found_by_asking_counts_once_and_only_if_a_webhook_was_due() {
+        let delivery_stats = DeliveryStats::begin(at(0));
+        delivery_stats.record(1, None, at(1));
+        delivery_stats.found(1, at(1), at(100));
+        delivery_stats.found(2, at(50), at(100));
+        delivery_stats.found(3, at(-5), at(100));
+        assert_eq!(
+            delivery_stats.figures().found_by_asking,
+            0,
+            "heard of, too young, before our time"
+        );
+        delivery_stats.found(2, at(50), at(110));
+        delivery_stats.found(2, at(50), at(120));
+        assert_eq!(delivery_stats.figures().found_by_asking, 1);
+    }
+
+    #[test]
+    fn a_log_that_is_read_twice_is_counted_once() {
+        let delivery_stats = DeliveryStats::begin(at(0));
+        for _ in 0..2 {
+            delivery_stats.logged("before our time", at(-9), Taken::No);
+            delivery_stats.logged("a", at(0), Taken::Yes);
+            delivery_stats.logged("b", at(2), Taken::No);
+            delivery_stats.logged("c", at(2), Taken::Yes);
+        }
+        delivery_stats.logged("d", at(2), Taken::Yes);
+        let heard = delivery_stats.figures();
+        assert_eq!((heard.logged, heard.missed), (4, 1));
+        assert!((heard.miss_rate() - 0.25).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_memory_is_bounded() {
+        let delivery_stats = DeliveryStats::begin(at(0));
+        for job in 0..(MAX_REMEMBERED as u64 + 10) {
+            delivery_stats.record(job, None, at(1));
+        }
+        assert_eq!(delivery_stats.known.lock().unwrap().jobs.things.len(), MAX_REMEMBERED);
+    }
+}
