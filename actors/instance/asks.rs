@@ -53,7 +53,7 @@ impl Turn<'_> {
             } else {
                 format!("to go ({}: {})", ask.reason, ask.evidence)
             };
-            self.tell(What::Refused { ask, why });
+            self.tell(What::Refused { request: ask, why });
         } else if !matches!(answer, Ok(Consent::Looking)) && self.still_matters(ask.urgency) {
             self.removal(ask.urgency, ask.reason, ask.by);
         }
@@ -142,7 +142,7 @@ impl Turn<'_> {
         }
         let answer = match self.row.state {
             State::Idle if self.row.binding == Binding::Early => Err(Refusal::EarlyBinding),
-            State::Idle if self.row.removal.is_some() => Err(Refusal::Leaving),
+            State::Idle if self.row.removal.is_some() => Err(Refusal::Terminating),
             State::Idle if self.row.registration != Registration::None => Err(Refusal::Registered),
             State::Idle => Ok(()),
             State::PendingCreate | State::Creating | State::Starting => Err(Refusal::NotReady),
@@ -152,7 +152,7 @@ impl Turn<'_> {
             | State::Ended
             | State::PendingDelete
             | State::Deleting
-            | State::Deleted => Err(Refusal::Leaving),
+            | State::Deleted => Err(Refusal::Terminating),
         };
         match answer {
             Ok(()) => {
@@ -161,7 +161,9 @@ impl Turn<'_> {
                 self.row.offer = Some(HeldOffer { job, generation, delivered: false });
                 self.go(State::Reserved, "a job is offered");
             }
-            Err(why) => self.tell(What::Refused { ask: format!("the offer of job {job}"), why }),
+            Err(why) => {
+                self.tell(What::Refused { request: format!("the offer of job {job}"), why })
+            }
         }
         answer
     }

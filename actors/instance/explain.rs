@@ -95,7 +95,7 @@ impl Story<'_> {
         }
         let mut lines = Vec::new();
         if let Some((event, why)) =
-            self.last(|what| if let What::Doubt(why) = what { Some(why) } else { None })
+            self.last(|what| if let What::SightingUnknown(why) = what { Some(why) } else { None })
         {
             let age = self.age(event.last_at);
             lines.push(format!(
@@ -139,7 +139,7 @@ impl Story<'_> {
     fn refusals(&self) -> Vec<String> {
         let refused = self.events.iter().rev().filter_map(|event| {
             let (count, age) = (often(event.count), self.age(event.last_at));
-            if let What::Refused { ask, why } = &event.what {
+            if let What::Refused { request: ask, why } = &event.what {
                 Some(format!("Refused {ask} {count}, last {age} ago: {why}."))
             } else if let What::ShadowAsk(reason) = &event.what {
                 Some(format!(

@@ -342,7 +342,7 @@ impl Turn<'_> {
         let exists = !matches!(self.row.state, State::PendingCreate | State::Deleted);
         if let Some(why) = self.notes.cut_off.clone().filter(|_| exists && !struck_off) {
             self.notes.stuck = true;
-            self.tell(What::Doubt(why));
+            self.tell(What::SightingUnknown(why));
             self.tell(What::Stuck);
             return;
         }

@@ -89,7 +89,7 @@ impl Turn<'_> {
             MachinePhase::Doubt(why) => {
                 if self.notes.doubt.as_ref() != Some(why) {
                     self.notes.doubt = Some(why.clone());
-                    self.tell(What::Doubt(why.clone()));
+                    self.tell(What::SightingUnknown(why.clone()));
                 }
             }
             MachinePhase::Booting | MachinePhase::Running => self.notes.doubt = None,

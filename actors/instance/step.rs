@@ -179,7 +179,7 @@ mod tests {
         let mut notes = Notes { cut_off: Some(why.clone()), ..Notes::default() };
         let outcome = step(&row, &mut notes, Input::Start, &spec(binding), &Wax, now());
         let told: Vec<What> = outcome.events.into_iter().map(|event| event.what).collect();
-        assert_eq!(told, [What::Doubt(why), What::Stuck]);
+        assert_eq!(told, [What::SightingUnknown(why), What::Stuck]);
         assert!(notes.stuck && outcome.calls.is_empty());
         assert_eq!(outcome.row.state, State::Idle);
     }

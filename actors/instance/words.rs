@@ -62,7 +62,7 @@ impl Turn<'_> {
             return;
         }
         self.row.setup_report = Some(SetupReport { setup, message: message.clone(), at: self.now });
-        self.tell(What::Said { setup, message });
+        self.tell(What::SetupReported { setup, message });
         match setup {
             Setup::Installing => {}
             Setup::Idle => {

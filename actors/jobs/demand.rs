@@ -105,7 +105,7 @@ impl Ledger {
             let what = match route {
                 Route::To(pool) => What::Routed(pool),
                 Route::Held { pool, why } => What::Held { pool, why: why.to_string() },
-                Route::Nobody(why) => What::Nobody(why),
+                Route::Nobody(why) => What::Unserved(why),
             };
             self.note(id, what, now);
         }

@@ -83,7 +83,7 @@ impl Ledger {
             open.route = None;
         }
         if notice.fact == JobFact::Waiting {
-            self.note(id, What::Heard(JobFact::Waiting), now);
+            self.note(id, What::JobReported(JobFact::Waiting), now);
         }
         true
     }
@@ -114,7 +114,7 @@ impl Ledger {
             return;
         }
         let subject = Subject::Job(job.id.clone());
-        let what = What::Nobody(why);
+        let what = What::Unserved(why);
         self.act(Act::Announce(Event { subject, seq: 0, at: now, last_at: now, count: 1, what }));
         let job = Job { fact, ..job };
         self.act(Act::Show(Box::new(job.clone())));
@@ -153,7 +153,7 @@ impl Ledger {
                             job.queued_at = now;
                         }
                     });
-                    self.note(id, What::Heard(JobFact::Queued), now);
+                    self.note(id, What::JobReported(JobFact::Queued), now);
                     self.assign(id, Seat::Fresh, now);
                 }
             }
@@ -197,7 +197,7 @@ impl Ledger {
         }
         if risen {
             self.amend(id, now, |job| job.fact = JobFact::InProgress);
-            self.note(id, What::Heard(JobFact::InProgress), now);
+            self.note(id, What::JobReported(JobFact::InProgress), now);
         }
     }
 
@@ -225,7 +225,7 @@ impl Ledger {
         self.amend(id, now, |job| {
             (job.fact, job.closed, job.over_at) = (fact.clone(), None, Some(now));
         });
-        self.note(id, What::Heard(fact), now);
+        self.note(id, What::JobReported(fact), now);
         self.end_offer(id, OfferEnd::JobOver, now);
         let over = |names_us| JobOver {
             job: id.clone(),

@@ -68,7 +68,7 @@ pub enum What {
     /// The owner refused what was asked.
     Refused {
         /// What was asked.
-        ask: String,
+        request: String,
         /// Why not.
         why: Refusal,
     },
@@ -98,9 +98,9 @@ pub enum What {
     /// The machine is there after all.
     Reappeared,
     /// The provider is in doubt about the machine, which keeps it.
-    Doubt(String),
+    SightingUnknown(String),
     /// The machine told how far it is with being set up.
-    Said {
+    SetupReported {
         /// How far.
         setup: Setup,
         /// In its words.
@@ -152,7 +152,7 @@ pub enum What {
     },
 
     /// The forge told something new of a job.
-    Heard(JobFact),
+    JobReported(JobFact),
     /// The job became demand of a pool.
     Routed(PoolId),
     /// Every pool that could serve the job refuses; it waits for its first choice.
@@ -163,7 +163,7 @@ pub enum What {
         why: String,
     },
     /// No pool can serve the job.
-    Nobody(String),
+    Unserved(String),
     /// The job was offered to an instance.
     OfferedTo(InstanceId),
     /// The offer of the job ended.
@@ -212,7 +212,7 @@ pub enum Refusal {
     /// A job is promised to it.
     Offered,
     /// It is on its way out already.
-    Leaving,
+    Terminating,
     /// It is not ready.
     NotReady,
     /// It registers by itself and takes no offers.
@@ -237,7 +237,7 @@ impl Refusal {
         match self {
             Self::Busy => "a job runs here, or may",
             Self::Offered => "a job is promised to it",
-            Self::Leaving => "it is on its way out already",
+            Self::Terminating => "it is on its way out already",
             Self::NotReady => "it is not ready",
             Self::EarlyBinding => "it registers by itself and takes no offers",
             Self::Registered => "it is registered already; the forge gives it work",
@@ -265,7 +265,7 @@ impl fmt::Display for What {
                 who.as_ref().map_or(Ok(()), |who| write!(f, " by {who}"))?;
                 why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
-            Self::Refused { ask, why } => write!(f, "refused {ask}: {why}"),
+            Self::Refused { request, why } => write!(f, "refused {request}: {why}"),
             Self::Wanted => f.write_str("wanted by its pool"),
             Self::Adopted { machine } => write!(f, "adopted machine `{machine}`"),
             Self::Minted(name) => write!(f, "registered as `{name}`"),
@@ -279,11 +279,11 @@ impl fmt::Display for What {
             Self::CreateUnanswered(why) => write!(f, "create is unanswered: {why}"),
             Self::FirstAbsence => f.write_str("machine not found once"),
             Self::Reappeared => f.write_str("machine is there after all"),
-            Self::Doubt(why) => write!(f, "the provider is in doubt: {why}"),
-            Self::Said { setup, message } if message.is_empty() => {
+            Self::SightingUnknown(why) => write!(f, "the provider is in doubt: {why}"),
+            Self::SetupReported { setup, message } if message.is_empty() => {
                 write!(f, "its machine says `{}`", setup.as_str())
             }
-            Self::Said { setup, message } => {
+            Self::SetupReported { setup, message } => {
                 write!(f, "its machine says `{}`: {message}", setup.as_str())
             }
             Self::Runs(system) => write!(f, "its machine runs {system}"),
@@ -303,10 +303,10 @@ impl fmt::Display for What {
             Self::Respawned { panicked: false } => f.write_str("new owner"),
             Self::ShadowAsk(reason) => write!(f, "the reaper would have asked ({reason})"),
             Self::Foreign { machine, .. } => write!(f, "machine `{machine}` is not ours to touch"),
-            Self::Heard(fact) => write!(f, "the forge says {fact:?}"),
+            Self::JobReported(fact) => write!(f, "the forge says {fact:?}"),
             Self::Routed(pool) => write!(f, "is demand of pool `{pool}`"),
             Self::Held { pool, why } => write!(f, "waits for pool `{pool}`, which {why}"),
-            Self::Nobody(why) => write!(f, "no pool can serve it: {why}"),
+            Self::Unserved(why) => write!(f, "no pool can serve it: {why}"),
             Self::OfferedTo(instance) => write!(f, "offered to `{instance}`"),
             Self::Unoffered { instance, why } => {
                 write!(f, "offer to `{instance}` ended: {why:?}")

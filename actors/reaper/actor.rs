@@ -334,7 +334,7 @@ fn answered(answer: Result<Consent, Refusal>) -> &'static str {
         Ok(Consent::Looking) => "looking",
         Err(Refusal::Busy) => "busy",
         Err(Refusal::Offered) => "offered",
-        Err(Refusal::Leaving) => "leaving",
+        Err(Refusal::Terminating) => "leaving",
         Err(Refusal::NotReady) => "not_ready",
         Err(Refusal::EarlyBinding) => "early_binding",
         Err(Refusal::Registered) => "registered",

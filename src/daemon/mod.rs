@@ -147,7 +147,7 @@ pub enum StartError {
     Signals(#[source] std::io::Error),
     /// The lease.
     #[error("cannot take the lease")]
-    Lease(#[source] ostler_actors::ports::StoreError),
+    Lease(#[source] store::OpenError),
     /// The records.
     #[error("cannot read the records")]
     Records(#[source] ostler_actors::ports::StoreError),

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use ostler_actors::ports::StoreError;
 use tokio::sync::{mpsc, watch};
 use tracing::warn;
 
 use super::{Daemon, StartError, stopped};
 use crate::config::watch::ConfigChange;
-use crate::store::{Lease, SqlStore};
+use crate::store::{Lease, OpenError, SqlStore};
 
 impl Daemon {
     /// Waits until the lease is ours; nothing if the daemon shall stop first.
@@ -32,10 +31,10 @@ impl Daemon {
 
 /// Takes the lease. One who is strict gives up when the first try fails; another has led before
 /// and outlasts a store that is away for longer than a lease.
-async fn take(store: SqlStore, length: Duration, strict: bool) -> Result<Lease, StoreError> {
+async fn take(store: SqlStore, length: Duration, strict: bool) -> Result<Lease, OpenError> {
     loop {
         match store.take_lease(length).await {
-            Err(why) if !strict => {
+            Err(why) if !strict && !matches!(why, OpenError::Newer { .. }) => {
                 warn!("still standing by: {why}");
                 tokio::time::sleep(length / 10).await;
             }

@@ -53,10 +53,7 @@ async fn check(backup: &mut Link, place: &Place) -> Result<(), OpenError> {
     const CHECK: Sql = sql!("select quick_check from pragma_quick_check limit 1");
     let failed = |error| OpenError::failed(place, error);
     let found = migrate::version(backup).await.map_err(failed)?;
-    let known = i64::try_from(migrate::STEPS.len()).unwrap_or(i64::MAX);
-    if found > known {
-        return Err(OpenError::Newer { place: place.clone(), found, known });
-    }
+    migrate::refuse_newer(found, place)?;
     let said = backup.first(CHECK, Vec::new()).await.map_err(failed)?;
     let said = said.map_or(Ok(String::new()), |row| row.text(0)).map_err(failed)?;
     if said == "ok" {
@@ -141,7 +138,7 @@ async fn copy_file(link: &mut Link, place: &Place, to: &Path) -> Result<(), Open
 async fn copy_server(link: &mut Link, place: &Place, to: &Path) -> Result<(), OpenError> {
     let failed = |error| OpenError::failed(place, error);
     let found = migrate::version(link).await.map_err(failed)?;
-    let known = i64::try_from(migrate::STEPS.len()).unwrap_or(i64::MAX);
+    let known = migrate::NEWEST;
     if found != known {
         return Err(OpenError::Refused {
             what: format!("back up schema {found} of `{place}` with a program that knows {known}"),

@@ -239,7 +239,7 @@ impl History for SqlStore {
 
     async fn forgotten(&self) -> Result<u64, StoreError> {
         const FORGOTTEN: Sql = sql!(
-            r#"select count(*) from instances where state = 'deleted' and body like '%"rank":"forget"%'"#
+            r#"select count(*) from instances where state = 'deleted' and body like '%"urgency":"forget"%'"#
         );
         let counted = self.look("struck off instances", FORGOTTEN, Vec::new(), |row| row.int(0));
         Ok(counted.await?.pop().unwrap_or_default().cast_unsigned())

@@ -20,12 +20,14 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::error::{OpenError, describe};
 use super::host::uptime;
 use super::lease_row::{self, Claimed, Judge};
 use super::link::Link;
+use super::migrate;
 use super::place::Place;
 use super::{Durability, SqlStore};
 
@@ -72,10 +74,11 @@ enum Bond {
 }
 
 impl SqlStore {
-    /// Waits until the lease is ours, then begins a tenure.
+    /// Waits until the lease is ours; upgrades a store of an older program before it returns.
     ///
-    /// Fails only if the very first try does: a standby outlasts a server that is away.
-    pub async fn take_lease(&self, length: Duration) -> Result<Lease, StoreError> {
+    /// Fails if the very first try does, because a standby outlasts a server that is away, and when a
+    /// newer program has upgraded the store meanwhile.
+    pub async fn take_lease(&self, length: Duration) -> Result<Lease, OpenError> {
         let holder = HolderId::new(Uuid::new_v4().to_string());
         match &*self.place {
             Place::Sqlite(path) => self.take_file(path, holder, length).await,
@@ -88,11 +91,11 @@ impl SqlStore {
         path: &Path,
         holder: HolderId,
         length: Duration,
-    ) -> Result<Lease, StoreError> {
+    ) -> Result<Lease, OpenError> {
         let lock = Place::lock_file(path);
         let mut said = false;
         let file = loop {
-            if let Some(file) = try_lock(&lock).map_err(away)? {
+            if let Some(file) = try_lock(&lock)? {
                 break file;
             }
             if !std::mem::replace(&mut said, true) {
@@ -100,27 +103,28 @@ impl SqlStore {
             }
             tokio::time::sleep(LOCK_POLL_INTERVAL).await;
         };
-        let mut link = Link::open(&self.place, Durability::Full).await.map_err(away)?;
-        let claimed = lease_row::claim(&mut link, Judge::FileLock, &holder).await;
+        let mut link = Link::open(&self.place, Durability::Full).await?;
+        let claimed = lease_row::claim(&mut link, &self.place, Judge::FileLock, &holder).await;
         link.close().await;
-        match claimed.map_err(|error| cannot_take(&error))? {
-            Claimed::Ours(epoch) => {
+        match claimed.map_err(|error| self.cannot_take(error))? {
+            Claimed::Ours(epoch, _) => {
                 let bond = Bond::File { file: Some(file), path: lock };
                 Ok(Lease::begin(&self.place, epoch, holder, length, Duration::ZERO, bond))
             }
-            Claimed::Wait(_) => {
-                Err(StoreError::Unavailable("the lease is held though its lock is free".into()))
-            }
+            Claimed::Wait(_) => Err(OpenError::Away {
+                place: Place::clone(&self.place),
+                why: "the lease is held though its lock is free".into(),
+            }),
+            Claimed::Newer(found) => Err(self.newer(found)),
         }
     }
 
-    async fn take_row(&self, holder: HolderId, length: Duration) -> Result<Lease, StoreError> {
-        let mut link = Some(Link::open(&self.place, Durability::Full).await.map_err(away)?);
+    async fn take_row(&self, holder: HolderId, length: Duration) -> Result<Lease, OpenError> {
+        let mut link = Some(Link::open(&self.place, Durability::Full).await?);
         let mut first = true;
         loop {
-            let asked_at = uptime();
-            let wait = match try_claim(&self.place, &mut link, &holder, length).await {
-                Ok(Claimed::Ours(epoch)) => {
+            let wait = match self.try_claim(&mut link, &holder, length).await {
+                Ok(Claimed::Ours(epoch, asked_at)) => {
                     let bond = Bond::Server(link);
                     return Ok(Lease::begin(&self.place, epoch, holder, length, asked_at, bond));
                 }
@@ -130,6 +134,7 @@ impl SqlStore {
                     }
                     left
                 }
+                Ok(Claimed::Newer(found)) => return Err(self.newer(found)),
                 Err(error) if first => return Err(error),
                 Err(error) => {
                     tracing::warn!(store = %self.place, "still standing by: {error}");
@@ -140,29 +145,46 @@ impl SqlStore {
             tokio::time::sleep(wait.clamp(Duration::from_millis(20), length / 10)).await;
         }
     }
-}
 
-async fn try_claim(
-    place: &Place,
-    link: &mut Option<Link>,
-    holder: &HolderId,
-    length: Duration,
-) -> Result<Claimed, StoreError> {
-    let mut open = match link.take() {
-        Some(open) => open,
-        None => Link::open(place, Durability::Full).await.map_err(away)?,
-    };
-    let claim = lease_row::claim(&mut open, Judge::Clock(length), holder);
-    match tokio::time::timeout(length, claim).await {
-        Ok(Ok(claimed)) => {
-            *link = Some(open);
-            Ok(claimed)
+    async fn try_claim(
+        &self,
+        link: &mut Option<Link>,
+        holder: &HolderId,
+        length: Duration,
+    ) -> Result<Claimed, OpenError> {
+        let mut open = match link.take() {
+            Some(open) => open,
+            None => Link::open(&self.place, Durability::Full).await?,
+        };
+        let older = match migrate::version(&mut open).await {
+            Ok(found) => found < migrate::NEWEST,
+            Err(error) => return Err(self.cannot_take(error)),
+        };
+        let claim = lease_row::claim(&mut open, &self.place, Judge::Clock(length), holder);
+        // An upgrade takes as long as it takes; a claim alone that takes longer than a lease is void.
+        let claimed = if older { Ok(claim.await) } else { timeout(length, claim).await };
+        match claimed {
+            Ok(Ok(claimed)) => {
+                *link = Some(open);
+                Ok(claimed)
+            }
+            Ok(Err(error)) => {
+                open.close().await;
+                Err(self.cannot_take(error))
+            }
+            Err(_) => Err(OpenError::Away {
+                place: Place::clone(&self.place),
+                why: "cannot take the lease: the server did not answer in time".into(),
+            }),
         }
-        Ok(Err(error)) => {
-            open.close().await;
-            Err(cannot_take(&error))
-        }
-        Err(_) => Err(StoreError::Unavailable("the server did not answer a claim".into())),
+    }
+
+    fn newer(&self, found: i64) -> OpenError {
+        OpenError::Newer { place: Place::clone(&self.place), found, known: migrate::NEWEST }
+    }
+
+    fn cannot_take(&self, error: sqlx::Error) -> OpenError {
+        OpenError::failed(&self.place, error)
     }
 }
 
@@ -272,7 +294,7 @@ impl Held {
             Bond::File { file, path } => file.as_ref().is_some_and(|file| is_same(file, path)),
             Bond::Server(link) => {
                 let asked_at = uptime();
-                let answer = tokio::time::timeout(self.length / 3, self.ask(link)).await;
+                let answer = timeout(self.length / 3, self.ask(link)).await;
                 let ours = answer.map_err(|_| {
                     StoreError::Unavailable("the server did not answer a renewal".into())
                 })??;
@@ -371,8 +393,4 @@ fn nanos(time: Duration) -> u64 {
 #[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
 fn away(error: OpenError) -> StoreError {
     StoreError::Unavailable(error.to_string())
-}
-
-fn cannot_take(error: &sqlx::Error) -> StoreError {
-    StoreError::Unavailable(format!("cannot take the lease: {}", describe(error)))
 }

@@ -1,11 +1,16 @@
-//! The `lease` row: who may take it, and the statements that take, renew and give it back.
+//! The `lease` row: who may take it, and the statements that take, renew and release it.
+//!
+//! Taking the lease also upgrades an older store, in the same transaction: the row stays locked until
+//! the last step is made, so that the older program cannot write between the steps.
 
 use std::time::Duration;
 
 use ostler_actors::model::{Epoch, HolderId};
 
-use super::host::Process;
+use super::host::{Process, uptime};
 use super::link::{Link, int, text};
+use super::migrate;
+use super::place::Place;
 use super::rows::json;
 use super::sql::{Sql, sql};
 
@@ -33,8 +38,12 @@ pub(super) enum Claim {
 /// Tells how a claim ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Claimed {
-    Ours(Epoch),
+    /// The lease is ours; it counts from this moment of uptime at the latest.
+    Ours(Epoch, Duration),
+    /// Another holder has it, at least for so long.
     Wait(Duration),
+    /// A newer program has upgraded the store to this schema.
+    Newer(i64),
 }
 
 /// Says who decides about the lease.
@@ -65,6 +74,7 @@ pub(super) fn judge(
 /// Tries to take the lease.
 pub(super) async fn claim(
     link: &mut Link,
+    place: &Place,
     by: Judge,
     holder: &HolderId,
 ) -> Result<Claimed, sqlx::Error> {
@@ -75,9 +85,15 @@ pub(super) async fn claim(
         "update lease set epoch = $1, holder = $2, process = $3, expires_at = " now " + $4"
     );
     const REMEMBER: Sql = sql!(
-        "insert into holders (epoch, holder, taken_at) values ($1, $2, " now ")"
+        "insert into holders (epoch, holder, schema, taken_at) values ($1, $2, $3, " now ")"
     );
+    let asked_at = uptime();
     link.begin().await?;
+    let schema = migrate::version(link).await?;
+    if schema > migrate::NEWEST {
+        link.rollback().await?;
+        return Ok(Claimed::Newer(schema));
+    }
     let row = link.first(LEASE_ROW, Vec::new()).await?.ok_or(sqlx::Error::RowNotFound)?;
     let process = row.maybe_text(2)?.and_then(|text| serde_json::from_str(&text).ok());
     let (epoch, holder_now) = (row.int(0)?, row.maybe_text(1)?);
@@ -91,20 +107,23 @@ pub(super) async fn claim(
         Claim::Take => {}
         Claim::Ours => {
             link.rollback().await?;
-            return Ok(Claimed::Ours(Epoch(lease_row.epoch.cast_unsigned())));
+            return Ok(Claimed::Ours(Epoch(lease_row.epoch.cast_unsigned()), asked_at));
         }
         Claim::Wait(left) => {
             link.rollback().await?;
             return Ok(Claimed::Wait(left));
         }
     }
+    migrate::upgrade(link, schema, place).await?;
+    // The lease counts from here: an upgrade may take longer than a lease lasts.
+    let asked_at = uptime();
     let next = lease_row.epoch + 1;
     let process = json(&Process::myself());
     let name = || text(holder.as_str());
     link.run(TAKE, vec![int(next), name(), text(process), int(micros(length))]).await?;
-    link.run(REMEMBER, vec![int(next), name()]).await?;
+    link.run(REMEMBER, vec![int(next), name(), int(migrate::NEWEST)]).await?;
     link.commit().await?;
-    Ok(Claimed::Ours(Epoch(next.cast_unsigned())))
+    Ok(Claimed::Ours(Epoch(next.cast_unsigned()), asked_at))
 }
 
 /// Renews a lease; returns whether it was still ours.

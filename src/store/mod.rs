@@ -121,7 +121,8 @@ pub struct SqlStore {
 }
 
 impl SqlStore {
-    /// Opens a store, making it and bringing its schema up to date where needed.
+    /// Opens a store, creating it where there is none. An older schema is upgraded by
+    /// [`SqlStore::take_lease`], because another daemon may still write it.
     pub async fn open(url: &str, options: Options) -> Result<Self, OpenError> {
         const NAME: Sql = sql!(
             "insert into identity (one, controller, created_at) values (1, $1, " now ")
@@ -129,7 +130,7 @@ impl SqlStore {
         );
         let place = Arc::new(Place::parse(url)?);
         let mut link = Link::open(&place, options.durability).await?;
-        migrate::up(&mut link, &place).await?;
+        migrate::open(&mut link, &place).await?;
         let controller = Uuid::new_v4().to_string();
         link.run(NAME, vec![text(controller)]).await.map_err(|e| OpenError::failed(&place, e))?;
         let readers = Readers::open(&place, options.readers).await?;

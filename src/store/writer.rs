@@ -327,8 +327,8 @@ const POOLS: Sql = sql!(
 );
 /// Adopted tenures have numbers below zero, so that the current one stays the last.
 const ADOPT: Sql = sql!(
-    "insert into holders (epoch, holder, taken_at)
-     select coalesce(min(epoch), 0) - 1, $1, " now " from holders where epoch < 0
+    "insert into holders (epoch, holder, schema, taken_at)
+     select coalesce(min(epoch), 0) - 1, $1, (select max(schema) from holders), " now " from holders where epoch < 0
      on conflict (holder) do nothing"
 );
 const AUDIT: Sql = sql!(

@@ -331,8 +331,9 @@ async fn a_machine_installs_itself_serves_a_job_and_leaves_nothing() {
         let of = Subject::Instance(row.id.clone());
         told.extend(records.timeline(&of).await.expect("a read").into_iter().map(|it| it.what));
     }
-    let said =
-        |setup| told.iter().any(|it| matches!(it, What::Said { setup: it, .. } if *it == setup));
+    let said = |setup| {
+        told.iter().any(|it| matches!(it, What::SetupReported { setup: it, .. } if *it == setup))
+    };
     assert!(said(Setup::Installing) && said(Setup::Idle), "{told:#?}");
     assert!(told.iter().any(|it| matches!(it, What::Runs(_))), "{told:#?}");
     records.close().await;

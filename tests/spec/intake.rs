@@ -86,7 +86,7 @@ fn f46_slow_store_neither_loses_nor_doubles_a_delivery() {
             assert!(world.struck(fault) > 0, "{fault}: never");
         }
         for job in &jobs {
-            let queued = What::Heard(JobFact::Queued);
+            let queued = What::JobReported(JobFact::Queued);
             let heard = world.reported_of(*job).into_iter().filter(|what| *what == queued).count();
             assert!(heard <= 1, "job {job} was heard of {heard} times");
             assert_eq!(world.at_forge(*job).starts, 1);

@@ -32,7 +32,8 @@ fn a_machine_that_gives_up_is_taken_apart_the_safe_way_and_explained_in_its_word
         assert!(evidence.contains("no disk left"), "{evidence}");
         let told = world.timeline(&id);
         assert!(
-            told.iter().any(|it| matches!(it.what, What::Said { setup: Setup::Installing, .. }))
+            told.iter()
+                .any(|it| matches!(it.what, What::SetupReported { setup: Setup::Installing, .. }))
         );
     });
 }

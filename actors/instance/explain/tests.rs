@@ -62,7 +62,8 @@ fn a_busy_instance_tells_who_asked_and_what_was_answered() {
         by: Some(RequestedBy { who: "ops".into(), why: "too old".into() }),
         at: at(30),
     });
-    let refused = What::Refused { ask: "retire (surplus) by the pool".into(), why: Refusal::Busy };
+    let refused =
+        What::Refused { request: "retire (surplus) by the pool".into(), why: Refusal::Busy };
     let text = explained(&row, &[event(4, 10, 55, 12, refused)], 60);
     says(&text, "runs job github/7");
     says(&text, "Alive because the forge has not called its job over.");
@@ -78,7 +79,7 @@ fn a_busy_instance_tells_who_asked_and_what_was_answered() {
 
 #[test]
 fn only_the_last_refusals_are_told_the_latest_first() {
-    let refuse = |n: u32| What::Refused { ask: format!("ask {n}"), why: Refusal::Budget };
+    let refuse = |n: u32| What::Refused { request: format!("ask {n}"), why: Refusal::Budget };
     let events: Vec<Event> = (0..9).map(|n| event(n, 1, 1, 1, refuse(n))).collect();
     let text = explained(&row(State::Idle, 0), &events, 60);
     assert!(text.find("ask 8").unwrap() < text.find("ask 6").unwrap());
@@ -168,7 +169,7 @@ fn a_reserved_instance_tells_how_far_its_offer_is() {
 #[test]
 fn doubt_is_told_until_the_machine_is_seen_again() {
     let busy = row(State::Busy, 0);
-    let doubt = event(1, 10, 20, 3, What::Doubt("NodeLost".into()));
+    let doubt = event(1, 10, 20, 3, What::SightingUnknown("NodeLost".into()));
     let missed = event(2, 30, 30, 1, What::FirstAbsence);
     let text = explained(&busy, &[doubt.clone(), missed.clone()], 50);
     says(&text, "in doubt 30 s ago (NodeLost): doubt keeps the machine.");

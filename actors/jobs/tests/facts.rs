@@ -283,7 +283,7 @@ fn a_job_nobody_serves_gets_no_row_and_is_remembered_until_a_pool_can() {
     told.labels = ["windows"].iter().collect();
     let change = desk.ledger.notice(told, T0);
     assert!(
-        matches!(&change.acts[..], [Act::Announce(event), Act::Show(_)] if matches!(event.what, What::Nobody(_)))
+        matches!(&change.acts[..], [Act::Announce(event), Act::Show(_)] if matches!(event.what, What::Unserved(_)))
     );
     desk.save(change);
     assert!(desk.rows.is_empty());

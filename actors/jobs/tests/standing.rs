@@ -105,7 +105,7 @@ fn the_jobs_of_a_removed_pool_go_to_another_or_to_nobody() {
     desk.pools.clear();
     desk.know_pools();
     assert_eq!(desk.job(1).pool, None);
-    assert!(matches!(desk.said(1).last(), Some(What::Nobody(_))));
+    assert!(matches!(desk.said(1).last(), Some(What::Unserved(_))));
     desk.pools = vec![Arc::new(pool("linux", &["linux"]))];
     desk.know_pools();
     assert_eq!(desk.job(1).pool, Some(linux()));

@@ -33,7 +33,7 @@ const TABLES: &[Table] = &[
         1,
         &[("one", Int), ("epoch", Int), ("holder", Text), ("process", Text), ("expires_at", Int)],
     ),
-    table("holders", 1, &[("epoch", Int), ("holder", Text), ("taken_at", Int)]),
+    table("holders", 1, &[("epoch", Int), ("holder", Text), ("schema", Int), ("taken_at", Int)]),
     table("pools", 1, &[("id", Text), ("body", Text)]),
     table(
         "instances",

@@ -140,7 +140,7 @@ impl Recorder {
             self.found(id, event.at);
         } else if let What::Unoffered { why, .. } = &event.what {
             self.unserved(id, *why, event.last_at);
-        } else if let What::Heard(JobFact::Completed(_)) = &event.what {
+        } else if let What::JobReported(JobFact::Completed(_)) = &event.what {
             if let Some(job) = self.job(id).await
                 && let (Some(pool), Some(run), Some(over)) =
                     (&job.pool, &job.execution, job.over_at)

@@ -203,7 +203,7 @@ fn the_command_line_backs_up_restores_vacuums_and_tells() {
     assert!(text.contains("jobs, open") && text.contains("1500"), "{text}");
     let stats = ostler(&["store", "stats", "--json", "--store", &other]);
     let json: serde_json::Value = serde_json::from_slice(&stats.stdout).expect("JSON");
-    assert_eq!(json["schema"], 1);
+    assert_eq!(json["schema"], ostler::store::SCHEMA);
     let again = ostler(&["store", "backup", "--store", &url, "--to", &kept]);
     assert_eq!(again.status.code(), Some(1));
     let text = String::from_utf8_lossy(&again.stderr);
