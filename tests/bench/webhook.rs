@@ -187,7 +187,7 @@ async fn main() {
     stage.leave();
     let log = stage.path("log");
     let mut daemon =
-        Daemon::spawn_saying(&stage.path("ostler.toml"), &log, "warn,ostler=info", &[]);
+        Daemon::spawn(&stage.program, &stage.path("ostler.toml"), &log, "warn,ostler=info", &[]);
     stage.until_it_leads(&mut daemon, Duration::from_secs(30)).await;
     let address = daemon.address().expect("it listens").to_string();
     let key = hmac::Key::new(hmac::HMAC_SHA256, WEBHOOK_SECRET.as_bytes());

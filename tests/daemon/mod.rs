@@ -19,3 +19,4 @@ mod secrets;
 mod service;
 mod shutdown;
 mod traces;
+mod upgrade;

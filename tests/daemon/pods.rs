@@ -64,6 +64,39 @@ async fn a_warm_pod_gets_its_job_late_and_goes_when_it_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pods_of_the_first_release_are_adopted_by_this_one() {
+    let Some(old) = super::upgrade::first_release() else { return };
+    let Some(mut farm) = Farm::start_program(old, &pool(1, 3)).await else { return };
+    let busy = farm.warm_pod().await;
+    farm.until_state(&busy.name, State::Idle).await;
+    let first = farm.stage.queue(Step::Succeed, 20_000);
+    busy.until_staged().await;
+    let runner = farm.run_runner(&busy).await;
+    farm.stage.until_at_work(&[first]).await;
+    let idle = farm.warm_pod().await;
+    farm.until_state(&idle.name, State::Idle).await;
+    let before = farm.pods().await;
+
+    farm.upgrade().await;
+    assert_eq!(farm.pods().await, before, "no pod was touched");
+    farm.until_state(&busy.name, State::Busy).await;
+    // The poller of the old program gets its job from the new one.
+    let second = farm.stage.queue(Step::Succeed, 500);
+    idle.until_staged().await;
+    let other = farm.run_runner(&idle).await;
+    farm.stage.until_at_work(&[second]).await;
+    farm.end_runner(&idle, other).await;
+    farm.end_runner(&busy, runner).await;
+    farm.stage.until_all_jobs_are_over(&mut farm.daemon).await;
+    for name in [&busy.name, &idle.name] {
+        farm.until_gone(name).await;
+        super::upgrade::check_timeline(farm.records(), name).await;
+    }
+    farm.stage.check_jobs();
+    farm.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn only_the_pod_itself_gets_its_work() {
     let Some(farm) = Farm::start(&pool(2, 2)).await else { return };
     let (one, other) = (farm.warm_pod().await, farm.warm_pod().await);

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 pub(crate) use super::process::Daemon;
-use super::process::{kill_all, living_runners, marked};
+use super::process::{DEBUG, kill_all, living_runners, marked};
 
 /// How long GitHub waits for a word of a runner before its job is lost.
 const LEASE: Duration = Duration::from_secs(4);
@@ -44,6 +44,8 @@ pub(crate) struct Stage {
     pub(crate) github: SimGitHub,
     hook: u64,
     store: String,
+    /// The program that the next daemon is started from.
+    pub(crate) program: PathBuf,
     starts: AtomicU32,
     /// Whether leftovers are the test's business.
     left: bool,
@@ -111,6 +113,7 @@ impl Stage {
             github,
             hook,
             store,
+            program: env!("CARGO_BIN_EXE_ostler").into(),
             starts: AtomicU32::new(0),
             left: false,
             wait_limit: WAIT_LIMIT,
@@ -189,7 +192,7 @@ start_permits_per_host = 64
     pub(crate) fn spawn(&self) -> Daemon {
         let number = self.starts.fetch_add(1, Ordering::Relaxed) + 1;
         let (config, log) = (self.path("ostler.toml"), self.path(&format!("log-{number:04}")));
-        Daemon::spawn(&config, &log, &self.environment)
+        Daemon::spawn(&self.program, &config, &log, DEBUG, &self.environment)
     }
 
     /// Starts a daemon, waits until it leads, and lets GitHub tell it of jobs.
@@ -238,6 +241,11 @@ start_permits_per_host = 64
     /// Returns a job.
     pub(crate) fn job(&self, id: u64) -> SimJob {
         self.github.jobs().into_iter().find(|job| job.id == id).expect("a job we queued")
+    }
+
+    /// Returns whether a job is over.
+    pub(crate) fn is_over(&self, id: u64) -> bool {
+        matches!(self.job(id).stage, SimStage::Completed(_))
     }
 
     /// Waits until jobs run.
@@ -331,6 +339,11 @@ start_permits_per_host = 64
     /// Returns how many runners live.
     pub(crate) fn living_runners(&self) -> usize {
         living_runners(&self.path("machines"))
+    }
+
+    /// Returns the URL of the store.
+    pub(crate) fn store(&self) -> &str {
+        &self.store
     }
 
     /// Opens the records, to read.

@@ -12,6 +12,9 @@ use serde_json::Value;
 
 use super::daemon::until;
 
+/// What the daemons of tests log.
+pub(crate) const DEBUG: &str = "warn,ostler=debug,ostler_actors=debug,octocrab=off";
+
 /// Is one daemon. Dropping it kills it, and touches no machine.
 pub(crate) struct Daemon {
     child: Child,
@@ -39,20 +42,15 @@ impl Ready {
 }
 
 impl Daemon {
-    /// Starts a daemon whose log goes to a file, and says much.
-    pub(crate) fn spawn(config: &Path, log: &Path, environment: &[(String, String)]) -> Self {
-        let much = "warn,ostler=debug,ostler_actors=debug,octocrab=off";
-        Self::spawn_saying(config, log, much, environment)
-    }
-
-    /// Starts a daemon that says so much.
-    pub(crate) fn spawn_saying(
+    /// Starts a daemon of this or another build; it logs as much as the filter lets through.
+    pub(crate) fn spawn(
+        program: &Path,
         config: &Path,
         log: &Path,
         filter: &str,
         environment: &[(String, String)],
     ) -> Self {
-        let child = Command::new(env!("CARGO_BIN_EXE_ostler"))
+        let child = Command::new(program)
             .arg("run")
             .arg("--config")
             .arg(config)

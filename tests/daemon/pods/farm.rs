@@ -76,6 +76,29 @@ impl Farm {
         Self { stage, place, daemon, keeping, known: Mutex::default(), records }
     }
 
+    /// Starts a daemon of another build with this pool; its port stays the same for the next daemon.
+    pub(super) async fn start_program(program: PathBuf, pool: &str) -> Option<Self> {
+        let place = Cluster::shared().await?.place().await;
+        place.add_account("warm").await;
+        let keeping = place.keep_pods(polling());
+        let mut stage = Stage::on_sqlite("");
+        stage.be_asked_for_work();
+        stage.program = program;
+        stage.write_config(&whole(&stage, &place, None, pool));
+        let daemon = stage.lead().await;
+        let records = stage.records().await;
+        Some(Self { stage, place, daemon, keeping, known: Mutex::default(), records })
+    }
+
+    /// Stops the daemon and starts one of this build on the same store.
+    pub(super) async fn upgrade(&mut self) {
+        self.daemon.signal(rustix::process::Signal::TERM);
+        assert_eq!(self.daemon.ended(WAIT_LIMIT).await.code(), Some(0), "{}", self.daemon.log());
+        self.stage.program = env!("CARGO_BIN_EXE_ostler").into();
+        self.daemon = self.stage.lead().await;
+        self.records = self.stage.records().await;
+    }
+
     /// Returns the ids of all pods that nobody is deleting, by name.
     pub(super) async fn pods(&self) -> BTreeMap<String, String> {
         let pods = self.place.pods().list(&Default::default()).await.unwrap();
@@ -120,7 +143,7 @@ impl Farm {
         std::fs::write(folder.path().join("token"), token).unwrap();
         std::fs::create_dir(folder.path().join("jit")).unwrap();
         // With the arguments the cluster would start it with, but for places.
-        let poller = Command::new(env!("CARGO_BIN_EXE_ostler"))
+        let poller = Command::new(&self.stage.program)
             .arg("poller")
             .arg(format!("--server=http://{}", self.daemon_address()))
             .arg(format!("--instance={name}"))
