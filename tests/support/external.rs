@@ -4,11 +4,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
 /// Returns the compiled provider; built once for every state of its source.
 pub(crate) fn compiled() -> PathBuf {
+    // The tests of one process share one build; the first of them makes it.
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build).clone()
+}
+
+fn build() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/provider.rs");
     let text = fs::read(&source).expect("a source");
     let mark = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |mark, byte| {
@@ -17,10 +24,11 @@ pub(crate) fn compiled() -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let built = place.join(format!("provider-{mark:016x}"));
     if !built.exists() {
-        // Others build it at the same moment, each in a folder of his own.
-        let folder = place.join(format!("provider-{mark:016x}.{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("our folder");
-        let draft = folder.join("provider");
+        // Another process may build it at the same moment: each has a folder of its own, and the
+        // rename is atomic, so that nobody ever sees half a program.
+        let folder = tempfile::Builder::new().prefix("provider-").tempdir_in(place);
+        let folder = folder.expect("a folder of its own");
+        let draft = folder.path().join("provider");
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let status = Command::new(rustc)
             .args(["--edition=2021", "-O", "-o"])
@@ -30,7 +38,6 @@ pub(crate) fn compiled() -> PathBuf {
             .expect("a compiler");
         assert!(status.success(), "the provider of the tests does not compile");
         fs::rename(draft, &built).expect("our folder");
-        fs::remove_dir_all(folder).expect("our folder");
     }
     built
 }
