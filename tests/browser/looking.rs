@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{LOOKS, page_of, until_counted};
 use crate::support::browser::Browser;
-use crate::support::daemon::{Stage, pool};
+use crate::support::daemon::{ENDLESS_JOB, LONG_JOB, Stage, pool};
 
 const USUAL: [&str; 2] = ["self-hosted", "linux"];
 
@@ -18,7 +18,7 @@ async fn numbers_change_without_a_reload_while_jobs_run() {
     until_counted(&browser, "1 idle").await;
     browser.run("window.loadedOnce = 'yes'");
     let jobs = [1, 2]
-        .map(|number| stage.queue_as(&format!("build {number}"), &USUAL, Deed::Succeed, 6000));
+        .map(|number| stage.queue_as(&format!("build {number}"), &USUAL, Deed::Succeed, LONG_JOB));
     until_counted(&browser, "2 busy").await;
     browser
         .until("the news tell of it", "return document.querySelectorAll('.news li').length > 3")
@@ -189,7 +189,7 @@ async fn a_waiting_job_says_why_and_pictures_are_kept_of_every_view() {
     let Some(browser) = Browser::start() else { return };
     let mut stage = Stage::on_sqlite(&pool(1, 1));
     let mut daemon = stage.lead().await;
-    stage.queue_as("long build", &USUAL, Deed::Succeed, 60_000);
+    stage.queue_as("long build", &USUAL, Deed::Succeed, ENDLESS_JOB);
     stage.queue_as("build that waits", &USUAL, Deed::Succeed, 1000);
     stage.queue_as("build for nobody", &["self-hosted", "windows"], Deed::Succeed, 1000);
     let page = page_of(&mut daemon);

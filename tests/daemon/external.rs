@@ -24,8 +24,6 @@ use crate::support::daemon::{Daemon, Stage, until};
 use crate::support::external::{Cloud, compiled};
 use crate::support::http::Client;
 
-/// How long anything here may take.
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Holds a stage whose machines are made by an executable.
 struct Sky {
@@ -71,7 +69,7 @@ impl Sky {
 
     async fn until_nobody_is_left(&self, daemon: &mut Daemon) {
         let records = self.stage.records().await;
-        until("everyone is gone", PATIENCE, async || {
+        until("everyone is gone", async || {
             daemon.must_live();
             records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
@@ -123,7 +121,7 @@ async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_
     sky.cloud.behave(SLOW);
     let mut daemon = sky.stage.lead().await;
     let under_way = || sky.cloud.under_way();
-    until("creates are in flight", PATIENCE, async || {
+    until("creates are in flight", async || {
         daemon.must_live();
         sky.cloud.calls().iter().filter(|it| *it == "CreateInstance").count() >= 100
     })
@@ -131,12 +129,12 @@ async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_
     println!("{} calls under way, {} made", under_way(), sky.births().len());
     daemon.kill();
     // What the provider was asked for it does, daemon or not.
-    until("the provider is done", PATIENCE, async || under_way() == 0).await;
+    until("the provider is done", async || under_way() == 0).await;
     println!("killed during creates; the provider made {}", sky.births().len());
 
     let mut daemon = sky.stage.lead().await;
     let records = sky.stage.records().await;
-    until("every machine has its owner", PATIENCE, async || {
+    until("every machine has its owner", async || {
         daemon.must_live();
         let rows = records.live_instances(None).await.unwrap_or_default();
         let owned = |name: &String| rows.iter().any(|row| row.machine.as_str() == name);
@@ -150,7 +148,7 @@ async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_
     sky.cloud.behave("before.DeleteInstance=1500\nafter.DeleteInstance=1500");
     sky.configure(&pool("other", 0, 1, ""));
     daemon.signal(Signal::HUP);
-    until("deletes are in flight", PATIENCE, async || {
+    until("deletes are in flight", async || {
         daemon.must_live();
         sky.cloud.calls().iter().filter(|it| *it == "DeleteInstance").count() >= 100
     })
@@ -162,7 +160,7 @@ async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_
 
     let mut daemon = sky.stage.lead().await;
     sky.until_nobody_is_left(&mut daemon).await;
-    until("the provider is done", PATIENCE, async || under_way() == 0).await;
+    until("the provider is done", async || under_way() == 0).await;
     println!("{} names made, {} calls", sky.births().len(), sky.cloud.calls().len());
     sky.check();
 }
@@ -215,7 +213,7 @@ impl Drop for Inside {
 async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
     let sky = Sky::new("timeout = \"15s\"", &pool("linux", 1, 1, "boot_timeout = \"10m\""));
     let mut daemon = sky.stage.lead().await;
-    until("there is a machine", PATIENCE, async || sky.cloud.machines().len() == 1).await;
+    until("there is a machine", async || sky.cloud.machines().len() == 1).await;
     let machines = sky.cloud.machines();
     let (id, name) = machines.first_key_value().expect("a machine");
     let record = sky.cloud.state().join("machines").join(id);
@@ -228,7 +226,7 @@ async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
     std::fs::write(&late, as_it_was).expect("our folder");
     daemon.kill();
     let mut daemon = sky.stage.lead().await;
-    until("the late machine is gone", PATIENCE, async || {
+    until("the late machine is gone", async || {
         daemon.must_live();
         !late.exists()
     })
@@ -253,7 +251,7 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     );
     let daemon = Inside::start(sky.stage.path("ostler.toml"));
     let records = sky.stage.records().await;
-    until("three machines live", PATIENCE, async || {
+    until("three machines live", async || {
         let rows = records.live_instances(None).await.unwrap_or_default();
         rows.iter().filter(|row| row.uid.is_some()).count() == 3
     })
@@ -268,7 +266,7 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     for victim in &victims {
         daemon.force(victim);
     }
-    until("all three are being deleted", PATIENCE, async || {
+    until("all three are being deleted", async || {
         sky.cloud.calls().iter().filter(|it| *it == "DeleteInstance").count() >= 3
     })
     .await;
@@ -278,7 +276,7 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     daemon.office.tell(panic).expect("a fleet");
     let panic = ToFleet::Panic(Victim::Pool("linux".into()));
     daemon.office.tell(panic).expect("a fleet");
-    until("nobody is left", PATIENCE, async || {
+    until("nobody is left", async || {
         records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
     })
     .await;
@@ -351,7 +349,7 @@ async fn a_machine_that_gives_up_is_a_boot_failure_in_its_own_words() {
     let records = sky.stage.records().await;
     let query = InstanceQuery::default();
     let page = Page { limit: 100, cursor: None };
-    until("one has given up", PATIENCE, async || {
+    until("one has given up", async || {
         daemon.must_live();
         let rows = records.instances(&query, &page).await.map(|it| it.items).unwrap_or_default();
         rows.iter().any(|row| row.verdict.is_some())
@@ -374,7 +372,7 @@ async fn a_token_opens_what_one_machine_needs_until_it_is_done() {
     let more = "boot_timeout = \"10m\"\nproxy = { http = \"http://proxy:3128\" }";
     let sky = Sky::new("timeout = \"30s\"", &pool("linux", 1, 1, more));
     let mut daemon = sky.stage.lead().await;
-    until("a machine is made", PATIENCE, async || !sky.births().is_empty()).await;
+    until("a machine is made", async || !sky.births().is_empty()).await;
     let name = sky.births().into_keys().next().expect("a name");
     let token = sky.cloud.bootstrap(&name)["instance-token"].as_str().expect("a token").to_owned();
     let stranger = Client::new(daemon.address().expect("it listens"));
@@ -420,7 +418,7 @@ async fn a_token_opens_what_one_machine_needs_until_it_is_done() {
     daemon.kill();
     let mut daemon = sky.stage.lead().await;
     // Its owner may not be on the board yet; a machine that were refused would give up for good.
-    until("its new owner answers", PATIENCE, async || {
+    until("its new owner answers", async || {
         let again = machine.get(&metadata("credentials/credentials"));
         assert!([200, 503].contains(&again.status), "{again:?}");
         again.status == 200

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::support::cluster::Cluster;
 use crate::support::daemon::until;
-use farm::{Farm, PATIENCE, polling, pool};
+use farm::{Farm, polling, pool};
 
 /// Longer than some ticks of the reaper.
 const FEW_TICKS: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ async fn a_warm_pod_gets_its_job_late_and_goes_when_it_is_done() {
 
     let job = farm.stage.queue(Deed::Succeed, 500);
     let staged = warm.until_staged().await;
-    until("the pod is protected", PATIENCE, async || farm.label(&warm.name).await == "busy").await;
+    until("the pod is protected", async || farm.label(&warm.name).await == "busy").await;
     // Its answer was lost: asking again brings the same.
     let token = farm.place.token("warm", Some(AUDIENCE), Some(&warm.name)).await;
     let again = farm.ask(&token, "").await;
@@ -126,7 +126,7 @@ async fn claim_released_mid_job_and_the_reaper_ticks_sixty_times() {
     // And the job ends as it should.
     farm.end_runner(&warm, runner).await;
     // Its registration is asked for again only after a while, so refused as it was.
-    until("the pod is gone", PATIENCE, async || {
+    until("the pod is gone", async || {
         farm.place.pods().get_opt(&warm.name).await.unwrap().is_none()
     })
     .await;
@@ -186,7 +186,7 @@ async fn an_operator_forces_a_pod_at_work_away_and_is_named() {
     assert!(!farm.delete(&warm.name, &[]).contains("forced"));
     assert_eq!(farm.label(&warm.name).await, "busy");
     farm.delete(&warm.name, &["--force", "--why", "the node is on fire"]);
-    until("the pod is gone", PATIENCE, async || {
+    until("the pod is gone", async || {
         farm.place.pods().get_opt(&warm.name).await.unwrap().is_none()
     })
     .await;
@@ -274,7 +274,7 @@ async fn a_server_that_dies_under_the_daemon_costs_none_of_five_hundred_pods() {
         let rows = farm.records().live_instances(None).await.unwrap();
         rows.iter().filter(|row| row.state == State::Starting && row.host.is_some()).count()
     };
-    until("all stand", PATIENCE * 2, async || stand().await == 500).await;
+    until("all stand", async || stand().await == 500).await;
     let before = farm.pods().await;
     assert_eq!(before.len(), 500);
 
@@ -343,7 +343,7 @@ async fn a_registered_pod_has_a_secret_until_its_runner_is_online() {
     std::fs::write(&file, jit).unwrap();
     let mut runner = farm.run(&name, &file).await;
     farm.until_state(&name, State::Idle).await;
-    until("the secret is gone", PATIENCE, async || secrets.get_opt(&name).await.unwrap().is_none())
+    until("the secret is gone", async || secrets.get_opt(&name).await.unwrap().is_none())
         .await;
     assert!(farm.pods().await.contains_key(&name), "and the pod is there");
     assert_eq!(farm.label(&name).await, "busy", "it may be given a job at any moment");
@@ -368,7 +368,7 @@ async fn a_pod_that_somebody_else_deletes_is_examined_while_it_is_there() {
     farm.place.detain(&warm.name).await;
     farm.place.pods().delete(&warm.name, &Default::default()).await.unwrap();
     // Its log is asked for at once: when the pod has gone nobody can have it any more.
-    until("its log is asked for", PATIENCE, async || {
+    until("its log is asked for", async || {
         farm.place.kubelet.asked().iter().any(|target| target.contains(&warm.name))
     })
     .await;
@@ -395,7 +395,7 @@ async fn a_full_quota_holds_creation_back_until_there_is_room() {
     farm.until_state(&first.name, State::Idle).await;
     // Nobody failed: there is no room.
     let mut deaths = Vec::new();
-    until("somebody was refused", PATIENCE, async || {
+    until("somebody was refused", async || {
         let page = Page { cursor: None, limit: 10 };
         deaths = farm.records().deaths(&DeathQuery::default(), &page).await.unwrap().items;
         !deaths.is_empty()
@@ -422,7 +422,7 @@ async fn a_node_starts_a_few_pods_at_a_time() {
     farm.until_state(&warm[0].name, State::Idle).await;
     farm.reconfigure(&few(6));
     for standing in [3, 5, 6] {
-        until("some start", PATIENCE, async || farm.pods().await.len() == standing).await;
+        until("some start", async || farm.pods().await.len() == standing).await;
         tokio::time::sleep(FEW_TICKS).await;
         assert_eq!(farm.pods().await.len(), standing, "nobody else until these are up");
         while warm.len() < standing {
@@ -437,14 +437,14 @@ async fn an_edit_whose_pods_the_cluster_refuses_changes_nothing() {
     let Some(mut farm) = Farm::start(&pool(0, 1)).await else { return };
     let typo = format!("{}\nnodeselector = {{ a = \"b\" }}\n", pool(0, 1));
     farm.reconfigure(&typo);
-    until("the edit is refused", PATIENCE, async || {
+    until("the edit is refused", async || {
         let ready = farm.daemon.ready();
         ready.is_some_and(|ready| ready.config().contains("`pod.spec.nodeselector` is not a field"))
     })
     .await;
     let misfit = format!("{}\nactiveDeadlineSeconds = -5\n", pool(0, 1));
     farm.reconfigure(&misfit);
-    until("the cluster refuses it", PATIENCE, async || {
+    until("the cluster refuses it", async || {
         farm.daemon.ready().is_some_and(|ready| ready.config().contains("activeDeadlineSeconds"))
     })
     .await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -45,6 +46,23 @@ fn build() -> PathBuf {
 /// Returns the provider in shell.
 pub(crate) fn in_shell() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/provider.sh")
+}
+
+/// Writes a program that is run at once.
+///
+/// By another process: what this one has open for writing, a child that another test starts at
+/// that moment has open too, and the system runs no file that somebody writes.
+pub(crate) fn write_program(path: &Path, text: &str) {
+    let mut install = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(path)
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("install starts");
+    let mut stdin = install.stdin.take().expect("a pipe");
+    stdin.write_all(text.as_bytes()).expect("it reads");
+    drop(stdin);
+    assert!(install.wait().expect("its end").success(), "cannot write {}", path.display());
 }
 
 /// Holds a provider's configuration and its own records.

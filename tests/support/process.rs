@@ -12,6 +12,9 @@ use serde_json::Value;
 
 use super::daemon::until;
 
+/// After so long a daemon that says nothing is taken for one that does not answer: it may be stopped.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
 /// Is one daemon. Dropping it kills it, and touches no machine.
 pub(crate) struct Daemon {
     child: Child,
@@ -90,8 +93,8 @@ impl Daemon {
     /// Asks whether it is ready; nothing if it does not answer.
     pub(crate) fn ready(&mut self) -> Option<Ready> {
         let address = self.address()?;
-        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        let mut stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT).ok()?;
+        stream.set_read_timeout(Some(ANSWER_LIMIT)).ok()?;
         write!(stream, "GET /readyz HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
@@ -129,9 +132,9 @@ impl Daemon {
     }
 
     /// Waits for its end.
-    pub(crate) async fn ended(&mut self, patience: Duration) -> ExitStatus {
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
         let mut status = None;
-        until("a daemon ends", patience, async || {
+        until("a daemon ends", async || {
             status = self.child.try_wait().expect("our child");
             status.is_some()
         })

@@ -18,8 +18,11 @@ use ostler_actors::ports::{InstanceRows, InstanceSave, SaveError};
 
 use crate::support::postgres::Postgres;
 
-/// How long a lease lasts in tests that do not wait for its end.
-const LONG: Duration = Duration::from_mins(1);
+/// How long a lease lasts in tests that do not wait for its end: none lapses before a wait for it is
+/// called a hang.
+const LONG: Duration = Duration::from_hours(1);
+/// The lease of a standby that waits for another's end. It looks ten times in one.
+const EAGER: Duration = Duration::from_secs(10);
 
 /// Runs a test on a runtime like the daemon's.
 fn run<T>(story: impl Future<Output = T>) -> T {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use ostler::store::SqlStore;
 use ostler_actors::model::{State, What};
@@ -18,7 +17,6 @@ use crate::support::cluster::{Cluster, Keeping, Place};
 use crate::support::daemon::{Daemon, Stage, until};
 use ostler::providers::kubernetes::AUDIENCE;
 
-pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Holds everything of one test.
 pub(super) struct Farm {
@@ -96,7 +94,7 @@ impl Farm {
     /// Waits for a pod that was not handed out yet.
     pub(super) async fn next_pod(&self) -> String {
         let mut found = None;
-        until("there is another pod", PATIENCE, async || {
+        until("there is another pod", async || {
             let pods = self.place.pods().list(&Default::default()).await.unwrap();
             let fresh = pods.items.into_iter().filter(|pod| {
                 let ours = pod.metadata.labels.as_ref();
@@ -159,7 +157,7 @@ impl Farm {
     /// Waits for the end of a runner, and says it as its kubelet would.
     pub(super) async fn end_runner(&self, warm: &Warm, mut runner: Child) {
         let mut code = None;
-        until("the runner ends", Duration::from_mins(2), async || {
+        until("the runner ends", async || {
             code = runner.try_wait().unwrap();
             code.is_some()
         })
@@ -209,7 +207,7 @@ impl Farm {
     }
 
     pub(super) async fn until_state(&self, name: &str, state: State) {
-        until(&format!("`{name}` is {state}"), PATIENCE, async || {
+        until(&format!("`{name}` is {state}"), async || {
             let row = self.records.instance(&name.into()).await.unwrap();
             row.is_some_and(|row| row.state == state)
         })
@@ -226,7 +224,7 @@ impl Farm {
     }
 
     pub(super) async fn until_told(&self, name: &str, wanted: impl Fn(&What) -> bool) {
-        until("the timeline tells", PATIENCE, async || {
+        until("the timeline tells", async || {
             self.timeline(name).await.iter().any(&wanted)
         })
         .await;
@@ -261,7 +259,7 @@ impl Farm {
     pub(super) async fn finish(mut self) {
         self.reconfigure("[[pool]]\nname = \"other\"\nlabels = [\"other\"]\nmax = 1\n");
         self.daemon.signal(rustix::process::Signal::HUP);
-        until("everyone is gone", PATIENCE, async || {
+        until("everyone is gone", async || {
             self.daemon.must_live();
             self.records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
@@ -286,7 +284,7 @@ impl Warm {
     /// Waits until the poller has staged its work and ended with 0; returns the JIT config.
     pub(super) async fn until_staged(&self) -> String {
         let mut status = None;
-        until("the poller ends", PATIENCE, async || {
+        until("the poller ends", async || {
             status = self.poller.lock().unwrap().try_wait().unwrap();
             status.is_some()
         })

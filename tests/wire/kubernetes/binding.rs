@@ -2,7 +2,6 @@
 //! And the marks that keep others from evicting a pod at work.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -15,8 +14,6 @@ use serde_json::json;
 
 use super::yard::{Yard, by_name, exact, order};
 use crate::support::daemon::until;
-
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn secrets(yard: &Yard) -> Api<Secret> {
     Api::namespaced(yard.place.cluster.admin(), &yard.place.namespace)
@@ -101,7 +98,7 @@ async fn whose_a_token_is_is_asked_once_and_remembered_for_a_while() {
     let now = kube::api::DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
     yard.place.pods().delete("m1", &now).await.unwrap();
     let stranger = Yard::in_place(Arc::clone(&yard.place)).provider;
-    until("the server refuses it", PATIENCE, async || {
+    until("the server refuses it", async || {
         let fresh = Yard::in_place(Arc::clone(&yard.place)).provider;
         matches!(fresh.review(&token).await, Reviewed::Refused(_))
     })

@@ -106,7 +106,7 @@ async fn a_flood_of_output_stays_within_its_bounds() {
 
 #[tokio::test]
 async fn a_runner_that_hangs_runs_on() {
-    let yard = Yard::running("echo here; exec sleep 60");
+    let yard = Yard::running("echo here; exec sleep 600");
     let provider = yard.provider();
     provider.create(order("m1")).await.unwrap();
     super::yard::says(&provider, "m1", "here").await;

@@ -42,7 +42,7 @@ fn anywhere(secrets: &[String]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_jit_config_is_in_files_of_the_runner_and_in_no_process() {
-    let yard = Yard::running("cat .credentials_rsaparams > got; echo up; exec sleep 60");
+    let yard = Yard::running("cat .credentials_rsaparams > got; echo up; exec sleep 600");
     let provider = yard.provider();
     let secrets = [KEY.to_owned(), STANDARD.encode(KEY), jit().reveal().chars().take(40).collect()];
     provider.create(CreateOrder { jit: Some(jit()), ..order("m1") }).await.unwrap();

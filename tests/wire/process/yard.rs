@@ -13,8 +13,7 @@ use ostler_actors::ports::{CreateOrder, Grace, Inventory as _, MachineRef, Provi
 use ostler_actors::testing::pool;
 use tempfile::TempDir;
 
-/// How long anything real may take on a loaded machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(40);
+use crate::support::HANG_LIMIT;
 
 /// Holds a work directory and the settings for it. Fails the test that leaves processes behind.
 pub(super) struct Yard {
@@ -124,7 +123,7 @@ pub(super) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let waited = tokio::time::timeout(PATIENCE, wait).await;
+    let waited = tokio::time::timeout(HANG_LIMIT, wait).await;
     waited.unwrap_or_else(|_| panic!("never saw that {what}"))
 }
 
