@@ -22,8 +22,8 @@ use ostler_actors::ports::Records as _;
 use serde_json::{Value, json};
 
 use crate::support::cluster::Cluster;
-use crate::support::daemon::until;
-use farm::{Farm, polling, pool};
+use crate::support::daemon::{ENDLESS_JOB, LONG_JOB, until};
+use farm::{DUE, Farm, polling, pool, pool_with};
 
 /// Longer than some ticks of the reaper.
 const FEW_TICKS: Duration = Duration::from_secs(5);
@@ -64,7 +64,9 @@ async fn a_warm_pod_gets_its_job_late_and_goes_when_it_is_done() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_pod_itself_gets_its_work() {
-    let Some(farm) = Farm::start(&pool(2, 2)).await else { return };
+    // The row of the pod that is replaced stays, however long this test takes to ask about it.
+    let lasting = pool_with("absence_confirm = \"1h\"", 2, 2);
+    let Some(farm) = Farm::start(&lasting).await else { return };
     let (one, other) = (farm.warm_pod().await, farm.warm_pod().await);
     farm.until_state(&one.name, State::Idle).await;
     farm.until_state(&other.name, State::Idle).await;
@@ -148,7 +150,7 @@ async fn idle_pods_leave_a_node_that_is_taken_away_and_busy_ones_stay() {
 async fn left(mark: Value, word: &str) -> Option<()> {
     let mut farm = Farm::start(&pool(1, 2)).await?;
     let busy = farm.warm_pod().await;
-    let job = farm.stage.queue(Deed::Succeed, 20_000);
+    let job = farm.stage.queue(Deed::Succeed, LONG_JOB);
     busy.until_staged().await;
     let runner = farm.run_runner(&busy).await;
     farm.stage.until_at_work(&[job]).await;
@@ -176,7 +178,7 @@ async fn left(mark: Value, word: &str) -> Option<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_forces_a_pod_at_work_away_and_is_named() {
     let Some(farm) = Farm::start(&pool(0, 1)).await else { return };
-    let job = farm.stage.queue(Deed::Succeed, 60_000);
+    let job = farm.stage.queue(Deed::Succeed, ENDLESS_JOB);
     let warm = farm.warm_pod().await;
     warm.until_staged().await;
     let mut runner = farm.run_runner(&warm).await;
@@ -238,7 +240,8 @@ fn shapes() -> Vec<(&'static str, Value, Guard)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_mixed_batch_the_boot_deadline_takes_only_pods_that_never_began() {
     let count = u32::try_from(shapes().len()).unwrap();
-    let Some(farm) = Farm::start_with(&pool(count, count), json!(null)).await else { return };
+    let patient = pool_with("boot_timeout = \"1h\"", count, count);
+    let Some(farm) = Farm::start_with(&patient, json!(null)).await else { return };
     let mut pods = Vec::new();
     for (what, status, guard) in shapes() {
         let name = farm.next_pod().await;
@@ -246,6 +249,8 @@ async fn of_a_mixed_batch_the_boot_deadline_takes_only_pods_that_never_began() {
         let uid = farm.place.pods().get(&name).await.unwrap().metadata.uid;
         pods.push((what, name, uid, guard));
     }
+    // Not before all of them stand as they shall.
+    farm.reconfigure(&pool_with(DUE, count, count));
     for (_, name, ..) in pods.iter().filter(|(.., guard)| *guard == Guard::Takes) {
         farm.until_gone(name).await;
     }
@@ -265,9 +270,8 @@ async fn of_a_mixed_batch_the_boot_deadline_takes_only_pods_that_never_began() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_under_the_daemon_costs_none_of_five_hundred_pods() {
     let Some(cluster) = Cluster::alone().await else { return };
-    let patient =
-        "start_permits = 1000\nstart_permits_per_host = 1000\nboot_timeout = \"1h\"\n[pool.pod";
-    let many = pool(500, 500).replace("[pool.pod", patient);
+    let patient = "start_permits = 1000\nstart_permits_per_host = 1000\nboot_timeout = \"1h\"";
+    let many = pool_with(patient, 500, 500);
     let mut farm =
         Farm::start_in(cluster.place().await, &many, json!({ "phase": "Pending" })).await;
     let stand = async || {
@@ -311,7 +315,8 @@ async fn a_server_that_dies_under_the_daemon_costs_none_of_five_hundred_pods() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_never_comes_up_is_taken_back_with_its_reason() {
-    let Some(farm) = Farm::start_with(&pool(1, 1), json!(null)).await else { return };
+    let patient = pool_with("boot_timeout = \"1h\"", 1, 1);
+    let Some(farm) = Farm::start_with(&patient, json!(null)).await else { return };
     let name = farm.next_pod().await;
     farm.place
         .say(
@@ -322,6 +327,7 @@ async fn a_pod_that_never_comes_up_is_taken_back_with_its_reason() {
     }] }),
         )
         .await;
+    farm.reconfigure(&pool_with(DUE, 1, 1));
     farm.until_gone(&name).await;
     let record = farm.records().exit(&name.as_str().into()).await.unwrap().unwrap();
     assert_eq!(record.verdict.class.as_str(), "unschedulable", "{record:?}");
@@ -331,7 +337,7 @@ async fn a_pod_that_never_comes_up_is_taken_back_with_its_reason() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registered_pod_has_a_secret_until_its_runner_is_online() {
-    let early = pool(1, 1).replace("[pool.pod", "binding = \"early\"\n[pool.pod");
+    let early = pool_with("binding = \"early\"", 1, 1);
     let up = json!({ "phase": "Pending" });
     let Some(mut farm) = Farm::start_with(&early, up).await else { return };
     let name = farm.next_pod().await;
@@ -343,8 +349,7 @@ async fn a_registered_pod_has_a_secret_until_its_runner_is_online() {
     std::fs::write(&file, jit).unwrap();
     let mut runner = farm.run(&name, &file).await;
     farm.until_state(&name, State::Idle).await;
-    until("the secret is gone", async || secrets.get_opt(&name).await.unwrap().is_none())
-        .await;
+    until("the secret is gone", async || secrets.get_opt(&name).await.unwrap().is_none()).await;
     assert!(farm.pods().await.contains_key(&name), "and the pod is there");
     assert_eq!(farm.label(&name).await, "busy", "it may be given a job at any moment");
     let job = farm.stage.queue(Deed::Succeed, 100);
@@ -358,7 +363,7 @@ async fn a_registered_pod_has_a_secret_until_its_runner_is_online() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_somebody_else_deletes_is_examined_while_it_is_there() {
     let Some(farm) = Farm::start(&pool(0, 1)).await else { return };
-    let job = farm.stage.queue(Deed::Succeed, 60_000);
+    let job = farm.stage.queue(Deed::Succeed, ENDLESS_JOB);
     let warm = farm.warm_pod().await;
     warm.until_staged().await;
     let mut runner = farm.run_runner(&warm).await;
@@ -414,8 +419,8 @@ async fn a_full_quota_holds_creation_back_until_there_is_room() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_starts_a_few_pods_at_a_time() {
-    let pace = "start_permits_per_host = 2\nboot_timeout = \"1h\"\n[pool.pod";
-    let few = |idle| pool(idle, 6).replace("[pool.pod", pace);
+    let pace = "start_permits_per_host = 2\nboot_timeout = \"1h\"";
+    let few = |idle| pool_with(pace, idle, 6);
     let Some(farm) = Farm::start(&few(1)).await else { return };
     // The first pod shows which node there is.
     let mut warm = vec![farm.warm_pod().await];

@@ -17,6 +17,8 @@ use crate::support::cluster::{Cluster, Keeping, Place};
 use crate::support::daemon::{Daemon, Stage, until};
 use ostler::providers::kubernetes::AUDIENCE;
 
+/// What a daemon says when it has applied an edit.
+const RELOADED: &str = "the configuration is reloaded";
 
 /// Holds everything of one test.
 pub(super) struct Farm {
@@ -42,6 +44,14 @@ pub(super) fn pool(min_idle: u32, max: u32) -> String {
         "[[pool]]\nname = \"linux\"\nlabels = [\"self-hosted\", \"linux\"]\nmin_idle = {min_idle}\nmax = {max}\n\
          [pool.pod.spec]\nserviceAccountName = \"warm\"\n"
     )
+}
+
+/// Lets the boot deadline of every pod be over.
+pub(super) const DUE: &str = "boot_timeout = \"1s\"";
+
+/// Returns a pool with more keys than the usual ones.
+pub(super) fn pool_with(more: &str, min_idle: u32, max: u32) -> String {
+    pool(min_idle, max).replace("[pool.pod.spec]", &format!("{more}\n[pool.pod.spec]"))
 }
 
 /// Returns the status of a pod whose poller runs.
@@ -224,10 +234,7 @@ impl Farm {
     }
 
     pub(super) async fn until_told(&self, name: &str, wanted: impl Fn(&What) -> bool) {
-        until("the timeline tells", async || {
-            self.timeline(name).await.iter().any(&wanted)
-        })
-        .await;
+        until("the timeline tells", async || self.timeline(name).await.iter().any(&wanted)).await;
     }
 
     /// Runs `ostler check --live`, with another token if one is given.
@@ -257,8 +264,10 @@ impl Farm {
 
     /// Ends the test: everything goes in order.
     pub(super) async fn finish(mut self) {
-        self.reconfigure("[[pool]]\nname = \"other\"\nlabels = [\"other\"]\nmax = 1\n");
+        self.reconfigure(&pool(0, 1).replace("linux", "other"));
         self.daemon.signal(rustix::process::Signal::HUP);
+        // An edit that the cluster refuses changes nothing, and pods go for other reasons too.
+        until("the pool is removed", async || self.daemon.log().contains(RELOADED)).await;
         until("everyone is gone", async || {
             self.daemon.must_live();
             self.records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
@@ -330,7 +339,6 @@ fn whole(stage: &Stage, place: &Place, token: Option<&str>, pool: &str) -> Strin
         .replace("[http]\n", "[http]\npublic_url = \"http://127.0.0.1:9\"\n")
         .replace("provider = \"local\"\n", "provider = \"k8s\"\nimage = \"runner:test\"\n")
         .replace("tick = \"2s\"", "tick = \"1s\"")
-        .replace("boot_timeout = \"30s\"", "boot_timeout = \"6s\"")
         .replace("scale_down_after = \"60s\"", "scale_down_after = \"5s\"");
     let kubeconfig = place.kubeconfig(token);
     format!(
