@@ -177,7 +177,7 @@ fn systemd_accepts_the_unit() {
     let verify =
         Command::new("systemd-analyze").arg("verify").arg(place.path("ostler.service")).output();
     let Ok(verified) = verify else {
-        println!("SKIPPED: systemd-analyze is missing (apt-get install systemd)");
+        crate::support::skip::say("systemd-analyze is missing (apt-get install systemd)");
         return;
     };
     let said = String::from_utf8_lossy(&verified.stderr).into_owned();

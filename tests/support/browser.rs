@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::HANG_LIMIT;
+use super::{HANG_LIMIT, skip};
 
 /// How often a condition is looked at.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -56,7 +56,7 @@ impl Browser {
         let there =
             |paths: &[&'static str]| paths.iter().find(|path| Path::new(path).exists()).copied();
         let (Some(driver), Some(browser)) = (there(&DRIVERS), there(&BROWSERS)) else {
-            eprintln!("SKIPPED: no Chromium and its driver (apt-get install chromium chromium-driver)");
+            skip::say("no Chromium and its driver (apt-get install chromium chromium-driver)");
             return None;
         };
         let profile =

@@ -31,6 +31,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::kubelet::Kubelet;
+use super::skip;
 
 /// Marks a pod that the played kubelet does not take away.
 const DETAINED: &str = "tests/detained";
@@ -435,7 +436,7 @@ fn programs() -> Option<PathBuf> {
     if ["kube-apiserver", "etcd"].iter().all(|program| bin.join(program).exists()) {
         return Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/kube"));
     }
-    eprintln!("SKIPPED: no API server in {} (make kube builds it)", bin.display());
+    skip::say(&format!("no API server in {} (make kube builds it)", bin.display()));
     None
 }
 

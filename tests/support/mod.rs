@@ -11,6 +11,7 @@ pub(crate) mod kubelet;
 pub(crate) mod port;
 pub(crate) mod postgres;
 pub(crate) mod process;
+pub(crate) mod skip;
 
 use std::time::Duration;
 

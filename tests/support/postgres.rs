@@ -14,6 +14,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+use super::skip;
 
 /// After so long a server that does not answer is called hung: a guard, and no measure.
 const HANG_LIMIT: Duration = Duration::from_mins(10);
@@ -36,7 +37,7 @@ impl Postgres {
     /// Starts a server with one setting of its own.
     pub(crate) fn start_with(setting: &'static str) -> Option<Self> {
         let Some(programs) = programs() else {
-            eprintln!("SKIPPED: no PostgreSQL under /usr/lib/postgresql (apt-get install postgresql)");
+            skip::say("no PostgreSQL under /usr/lib/postgresql (apt-get install postgresql)");
             return None;
         };
         let home = tempfile::Builder::new().prefix("ostler-pg-").tempdir().expect("a folder");

@@ -17,7 +17,7 @@ impl Terminal {
         let started =
             it.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "24", command]);
         if started.is_none() {
-            eprintln!("SKIPPED: no tmux (apt-get install tmux)");
+            crate::support::skip::say("no tmux (apt-get install tmux)");
         }
         started.map(|_| it)
     }

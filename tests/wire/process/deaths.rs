@@ -77,7 +77,7 @@ async fn a_death_for_memory_is_told_from_other_kills() {
     provider.create(order("m1")).await.unwrap();
     let plan = std::fs::read_to_string(yard.home("m1").join("plan.json")).unwrap();
     if !plan.contains("\"cgroup\": true") {
-        eprintln!("skipped: no cgroup can be made here, so nobody counts deaths for memory");
+        crate::support::skip::say("no cgroup can be made here, so nobody counts deaths for memory");
         away(&provider, "m1").await;
         return;
     }
