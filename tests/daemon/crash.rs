@@ -97,8 +97,8 @@ impl Churn {
         daemon.kill();
     }
 
-    /// Waits until somebody lives, and in a larger pool most of it: on a slow machine a daemon that is
-    /// killed every second never gets round to replacing those whose jobs ended.
+    /// Waits until a runner lives, and in a larger pool most of them: on a slow machine a daemon that is
+    /// killed every second has no time to replace the runners whose jobs ended.
     async fn until_crowded(&mut self) {
         let most = usize::try_from(runners()).unwrap_or(usize::MAX);
         let enough = if runners() < CROWD { 1 } else { most * 9 / 10 };
@@ -112,7 +112,7 @@ impl Churn {
     }
 
     /// Says how many runners lived at the kills; in a larger pool that must have been most of it, and
-    /// in any pool some kill must have met somebody.
+    /// in any pool at least one kill must have found a living runner.
     fn check_crowd(&self) {
         let mut alive = self.alive.clone();
         alive.sort_unstable();

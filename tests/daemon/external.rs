@@ -60,8 +60,8 @@ impl Sky {
         ));
     }
 
-    /// Holds the calls of a command until the file that is returned is there: those of the pools
-    /// `a` and `b` before they do anything, those of `c` and `d` when it is done and not yet told.
+    /// Blocks the calls of a command until the returned file exists: for the pools `a` and `b` before
+    /// the call does anything, for `c` and `d` after it did its work and before it answers.
     fn hold(&self, command: &str) -> PathBuf {
         let gate = self.cloud.state().join(format!("go.{command}"));
         let until = gate.display();
@@ -131,8 +131,8 @@ async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_
     let gate = sky.hold("CreateInstance");
     let mut daemon = sky.stage.lead().await;
     let under_way = || sky.cloud.under_way();
-    // Called is not enough: a provider whose caller died before it had said what it wants makes
-    // nothing, and its row is settled only after a while. These have read their orders.
+    // Counting started calls is not enough: a provider whose caller died before it wrote the order
+    // makes nothing, and that row is settled only by its own deadline. These have read their orders.
     until("a hundred creates are in flight, half of them with a machine", async || {
         daemon.must_live();
         sky.cloud.notes("told").len() == 100 && sky.births().len() == 50

@@ -65,8 +65,8 @@ async fn a_leader_that_slept_too_long_stands_by_and_disturbs_nobody() {
 async fn a_leader_that_is_told_to_stop_gives_its_lease_back_at_once() {
     let Some(server) = Postgres::start() else { return };
     let mut stage = Stage::on(server.database(), "");
-    // It lapses long after this test: who leads before was given it. A standby looks ten times in
-    // a lease of its own, which is the usual one.
+    // The leader's lease lapses long after this test, so the standby can only lead if it was given
+    // back. The standby has the usual lease, and looks ten times in one.
     let usual = stage.base();
     let longer = usual.replace("lease = \"15s\"", "lease = \"1h\"");
     assert_ne!(longer, usual);

@@ -64,7 +64,7 @@ async fn a_warm_pod_gets_its_job_late_and_goes_when_it_is_done() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_pod_itself_gets_its_work() {
-    // The row of the pod that is replaced stays, however long this test takes to ask about it.
+    // The row of the replaced pod must still be live when this test asks about it.
     let lasting = pool_with("absence_confirm = \"1h\"", 2, 2);
     let Some(farm) = Farm::start(&lasting).await else { return };
     let (one, other) = (farm.warm_pod().await, farm.warm_pod().await);
@@ -249,7 +249,7 @@ async fn of_a_mixed_batch_the_boot_deadline_takes_only_pods_that_never_began() {
         let uid = farm.place.pods().get(&name).await.unwrap().metadata.uid;
         pods.push((what, name, uid, guard));
     }
-    // Not before all of them stand as they shall.
+    // The deadline may pass only after every pod has the status that the guard shall judge.
     farm.reconfigure(&pool_with(DUE, count, count));
     for (_, name, ..) in pods.iter().filter(|(.., guard)| *guard == Guard::Takes) {
         farm.until_gone(name).await;

@@ -149,7 +149,7 @@ impl Cluster {
 
     /// Makes a namespace with a node of its own.
     pub(crate) async fn place(self: &Arc<Self>) -> Arc<Place> {
-        // The server may have served others before, whose numbers come again.
+        // The server outlives a test process, and process ids are used again.
         let name = format!("t{}", uuid::Uuid::new_v4().simple());
         let namespaces: Api<Namespace> = Api::all(self.admin());
         let namespace = serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
@@ -263,7 +263,7 @@ impl Place {
 
     async fn look_after(&self, pod: &Pod, up: &Value) {
         let name = pod.metadata.name.as_deref().expect("a name");
-        // Another pod may have the name by now; it is not meant.
+        // The event may be old, and another pod may have this name by now.
         let uid = pod.metadata.uid.as_deref();
         let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
         let detained =

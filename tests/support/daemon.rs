@@ -27,16 +27,16 @@ use super::port::Port;
 pub(crate) use super::process::Daemon;
 use super::process::{kill_all, living_runners, marked};
 
-/// How long GitHub waits for a word of a runner, which it has every half second, before its job is
-/// lost. Many processes share the machine, and a word may be late.
+/// How long the simulated GitHub waits for a renewal before it fails the job. Runners renew every half
+/// second, and on a busy machine a renewal may be seconds late.
 const LEASE: Duration = Duration::from_secs(15);
 /// From so many runners on a machine is crowded.
 pub(crate) const CROWD: u32 = 20;
 /// What webhooks are signed with.
 pub(crate) const SECRET: &str = "a secret of the tests";
-/// How long a job takes that has to be at work until the test has seen it so, and has to end.
+/// Milliseconds of a job that must run until the test has seen it, and must end within the test.
 pub(crate) const LONG_JOB: u64 = 45_000;
-/// How long a job takes that outlasts its test.
+/// Milliseconds of a job that runs longer than its test.
 pub(crate) const ENDLESS_JOB: u64 = 3_600_000;
 /// How often a condition is looked at.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -141,7 +141,7 @@ impl Stage {
             name: "tested",
             folder: self.folder.path(),
             store: &self.store,
-            // Longer than a daemon that has much beside it may go without a turn.
+            // A daemon on a busy machine may get no CPU time for seconds.
             store_more: "lease = \"15s\"\nseal_key = { file = \"seal.key\" }",
             port: self.port.as_ref().map(|port| port.number),
         };
@@ -196,6 +196,13 @@ start_permits_per_host = 64
     pub(crate) async fn lead(&self) -> Daemon {
         let mut daemon = self.spawn();
         self.until_it_leads(&mut daemon).await;
+        // `/readyz` says 200 from the moment the lease is taken. Until the fleet has started, an
+        // operator's request is answered with 503.
+        until("its fleet has started", async || {
+            daemon.must_live();
+            daemon.log().contains("the ledger is open")
+        })
+        .await;
         daemon
     }
 
@@ -240,7 +247,7 @@ start_permits_per_host = 64
         self.github.jobs().into_iter().find(|job| job.id == id).expect("a job we queued")
     }
 
-    /// Waits until jobs were begun; a short one may be over by then.
+    /// Waits until jobs have started; a short one may have ended by then.
     pub(crate) async fn until_at_work(&self, jobs: &[u64]) {
         let runs = |id: &u64| self.job(*id).starts > 0;
         until("jobs run", async || jobs.iter().all(runs)).await;
@@ -392,7 +399,7 @@ pub(crate) fn pool(min_idle: u32, max: u32) -> String {
     )
 }
 
-/// Waits until something is true, and fails with its name if that never happens.
+/// Waits until something is true, and fails with its name after [`HANG_LIMIT`].
 pub(crate) async fn until(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + HANG_LIMIT;
     while !is_true().await {

@@ -26,7 +26,7 @@ fn build() -> PathBuf {
     let built = place.join(format!("provider-{mark:016x}"));
     if !built.exists() {
         // Another process may build it at the same moment: each has a folder of its own, and the
-        // rename is atomic, so that nobody ever sees half a program.
+        // rename is atomic, so an incomplete program is never visible.
         let folder = tempfile::Builder::new().prefix("provider-").tempdir_in(place);
         let folder = folder.expect("a folder of its own");
         let draft = folder.path().join("provider");
@@ -48,10 +48,10 @@ pub(crate) fn in_shell() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/provider.sh")
 }
 
-/// Writes a program that is run at once.
+/// Writes an executable file that can be started at once.
 ///
-/// By another process: what this one has open for writing, a child that another test starts at
-/// that moment has open too, and the system runs no file that somebody writes.
+/// Another process writes it. A file that this process has open for writing is inherited by any child
+/// that another test forks at that moment, and starting it fails with ETXTBSY until that child execs.
 pub(crate) fn write_program(path: &Path, text: &str) {
     let mut install = Command::new("install")
         .args(["-m", "755", "/dev/stdin"])

@@ -15,6 +15,6 @@ pub(crate) mod skip;
 
 use std::time::Duration;
 
-/// After so long a wait is called a hang. A guard and no measure: it has to hold on a machine that
-/// does much else, so no test may lean on it.
+/// A wait of this length is a hang. It is a guard, not a measure: it must be long enough on a busy
+/// machine, so no test may assert anything by it.
 pub(crate) const HANG_LIMIT: Duration = Duration::from_mins(10);

@@ -1,24 +1,24 @@
 //! Ports that a test chooses before anything listens there.
 //!
-//! A port that was bound and given back may be given to anybody in between: every connection of
-//! every test takes one. So these lie below what the system gives out by itself, and a locked file
-//! keeps other tests away, in this process and in others.
+//! A port that was bound and closed again may be assigned to any other socket: every connection of every
+//! test takes one. So these ports lie below the ephemeral range, and a locked file reserves each of them
+//! against other tests, in this process and in others.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::path::Path;
 
-/// Linux gives out ports from 32768 on.
+/// The ephemeral range of Linux begins at 32768.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
-/// A port that is this test's alone, for as long as this is held.
+/// A port that is reserved for one test until this is dropped.
 pub(crate) struct Port {
     pub(crate) number: u16,
     _lock: File,
 }
 
 impl Port {
-    /// Chooses a port where nobody listens.
+    /// Reserves a port on which no socket listens.
     pub(crate) fn choose() -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ports");
         fs::create_dir_all(&folder).expect("a folder for tests");

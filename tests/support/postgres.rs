@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::skip;
 
-/// After so long a server that does not answer is called hung: a guard, and no measure.
+/// A server that does not answer for this long hangs. It is a guard, not a measure.
 const HANG_LIMIT: Duration = Duration::from_mins(10);
 
 /// Is a running server.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::daemon::until;
 
-/// After so long a daemon that says nothing is taken for one that does not answer: it may be stopped.
+/// How long to wait for `/readyz`: a daemon that a test has stopped with SIGSTOP never answers.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Is one daemon. Dropping it kills it, and touches no machine.

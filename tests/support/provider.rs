@@ -3,8 +3,8 @@
 //!
 //! Its configuration is lines of `key=value`: `state` (a folder), `missing` (what it does about a
 //! machine that is not there: an exit code, or `empty`), `do.COMMAND` (how it misbehaves),
-//! `before.COMMAND` and `after.COMMAND` (milliseconds, or `until:FILE`: until that file is there; with
-//! `.POOL` behind it only for machines whose name begins so), `list` (elements to add to listings), `boot`
+//! `before.COMMAND` and `after.COMMAND` (milliseconds, or `until:FILE`: until that file exists; with
+//! `.POOL` appended only for machines whose name begins with it), `list` (elements to add to listings), `boot`
 //! (machines run the script they are given, with these variables, as processes marked `VM_ID`).
 //!
 //! | in `state` | is |
@@ -12,7 +12,7 @@
 //! | `machines/ID` | a machine: name, pool, controller, status, one a line |
 //! | `made`, `unmade` | every machine ever: id and name |
 //! | `calls` | every call: command, and how many calls were under way |
-//! | `told` | every order that was read to its end: name |
+//! | `told` | every order that was read completely: name |
 //! | `bootstrap/NAME` | what was said when it was made |
 //! | `running/PID` | a call under way |
 
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     let under_way = fs::read_dir(state.join("running")).expect("our folder").flatten();
     let under_way = under_way.filter(|entry| lives(&entry.file_name())).count();
     note(&state, "calls", &format!("{command} {under_way}"));
-    // What it was told is in its hands from here on, whatever becomes of its caller.
+    // From here on the order is complete, even if the caller dies.
     let mut said = String::new();
     let mut whom = variable("GARM_INSTANCE_ID");
     if command == "CreateInstance" {
@@ -293,7 +293,7 @@ fn pause(
         return;
     };
     if let Some(file) = pause.strip_prefix("until:") {
-        // Not beyond the end of the test, which takes the folder away.
+        // The test removes the folder at its end.
         while state.exists() && !Path::new(file).exists() {
             thread::sleep(Duration::from_millis(20));
         }

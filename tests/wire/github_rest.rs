@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ostler::demo::github::Options;
 use ostler::github::{GitHub, Settings};
@@ -12,6 +12,7 @@ use ostler_actors::ports::{
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 
 use super::github_support::{
     Counting, Wall, acme, adapter, app_of, count, mint, order, pair, settings, start, take_job,
@@ -145,7 +146,7 @@ async fn a_server_that_is_silent_is_not_waited_for_longer_than_told() {
 async fn a_server_that_is_not_there_made_nothing() {
     let sim = start(Options::default());
     let mut settings = settings(&sim, token_of(&sim));
-    // Not its own port once it is gone: another test's server may have that by then.
+    // The port of a server that was stopped may be assigned to another test's server.
     settings.api_url = "http://127.0.0.1:9".into();
     let github = adapter(settings);
     let later = github.mint(order(&"acme/web".parse().unwrap(), "m1")).await;

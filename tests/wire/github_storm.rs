@@ -54,7 +54,7 @@ async fn a_burst_of_jobs_is_registered_at_its_pace_and_starves_no_removal() {
          meanwhile; {} calls of {BUDGET}",
         calls.len()
     );
-    // Calls may be late, and come in a crowd; none comes before it was due.
+    // A busy machine delays calls and bunches them; none may arrive before it was due.
     let minted = calls.iter().filter(|call| call.path.ends_with("/generate-jitconfig"));
     for (number, call) in (1_u32..).zip(minted) {
         let due = Duration::from_mins(1) * number.saturating_sub(burst + 1) / per_minute;

@@ -46,7 +46,7 @@ pub(super) fn pool(min_idle: u32, max: u32) -> String {
     )
 }
 
-/// Lets the boot deadline of every pod be over.
+/// A boot deadline that has passed for every pod that exists.
 pub(super) const DUE: &str = "boot_timeout = \"1s\"";
 
 /// Returns a pool with more keys than the usual ones.
@@ -266,7 +266,7 @@ impl Farm {
     pub(super) async fn finish(mut self) {
         self.reconfigure(&pool(0, 1).replace("linux", "other"));
         self.daemon.signal(rustix::process::Signal::HUP);
-        // An edit that the cluster refuses changes nothing, and pods go for other reasons too.
+        // The cluster may refuse an edit; without this the test would wait for pods that stay.
         until("the pool is removed", async || self.daemon.log().contains(RELOADED)).await;
         until("everyone is gone", async || {
             self.daemon.must_live();

@@ -12,11 +12,11 @@ use crate::support::HANG_LIMIT;
 use crate::support::daemon::until;
 use crate::support::external::{compiled, write_program};
 
-/// The deadline of calls that shall meet it: as much as a provider needs to get to where it hangs,
-/// on a machine that does much else.
+/// The deadline of calls that must exceed it: long enough for a provider on a busy machine to reach the
+/// point where it hangs.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A provider that does so, and has all the time it needs.
+/// Returns a provider with this behaviour and no deadline that a test could reach.
 fn hostile(lines: &str) -> Yard {
     let mut yard = Yard::on(&compiled());
     yard.settings.timeout = 6 * HANG_LIMIT;
@@ -24,7 +24,7 @@ fn hostile(lines: &str) -> Yard {
     yard
 }
 
-/// A provider that does so, and is killed for it.
+/// Returns a provider with this behaviour that is killed after [`DEADLINE`].
 fn hanging(lines: &str) -> Yard {
     let mut yard = hostile(lines);
     yard.settings.timeout = DEADLINE;
@@ -89,7 +89,7 @@ async fn a_machine_that_comes_after_the_deadline_is_found_later() {
 async fn a_grandchild_that_holds_the_output_holds_up_nobody() {
     let yard = hostile("do.CreateInstance=grandchild");
     let provider = yard.open();
-    // The grandchild would hold it for as long, and the deadline is later still.
+    // The grandchild sleeps for 600 s, and the deadline is later still.
     let asked = tokio::time::timeout(HANG_LIMIT / 2, provider.create(yard.order("m1"))).await;
     let view = asked.expect("waits for a grandchild").unwrap();
     assert_eq!(view.phase, MachinePhase::Running);
@@ -213,7 +213,7 @@ async fn a_failed_look_is_no_absence() {
     patient.create(yard.order("m1")).await.unwrap();
     yard.settings.timeout = DEADLINE;
     let strict = yard.open();
-    // Where any answer proves nothing, it does not matter which deadline is met.
+    // For calls whose every outcome, late or not, must be `Unknown`.
     yard.settings.timeout = Duration::from_millis(500);
     let hasty = yard.open();
     for get in ["exit:1", "hang", "abort", "garbage", "flood", "partial", "silent"] {
@@ -288,7 +288,7 @@ async fn a_stuck_create_does_not_keep_looks_and_deletes_waiting() {
             tokio::spawn(async move { provider.create(order).await.map(|_| State::Creating) })
         })
         .collect();
-    // The deadline of the stuck ones is later.
+    // The deadline of the stuck creates is later than HANG_LIMIT.
     let exact = MachineRef { name: "m1".into(), uid: made.uid };
     let look = tokio::time::timeout(HANG_LIMIT, provider.read(&exact)).await;
     assert!(matches!(look, Ok(Sighting::Seen(_))), "{look:?}");

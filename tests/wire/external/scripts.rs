@@ -20,7 +20,7 @@ fn shell_scripts_have_no_fault_that_shellcheck_knows() {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         }
         Err(error) => {
-            skip::say(&format!("no shellcheck here ({error}); apt-get install shellcheck"))
+            skip::say(&format!("no shellcheck here ({error}); apt-get install shellcheck"));
         }
     }
 }

@@ -144,13 +144,13 @@ async fn a_work_directory_that_is_not_mounted_proves_nothing() {
 /// A disk that hangs, played by a file that nobody writes: it keeps whoever opens it.
 #[test]
 fn a_disk_that_hangs_holds_a_few_threads_and_nobody_else() {
-    // Its threads have a name of their own: other tests of this process have threads too.
+    // Named threads can be counted apart from those of other tests in this process.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().thread_name(DISK_THREAD).build().unwrap();
     runtime.block_on(hang_a_disk());
 }
 
-/// As the threads of one test are called; the kernel keeps fifteen letters.
+/// The name of this test's blocking threads; the kernel keeps 15 bytes of it.
 const DISK_THREAD: &str = "hanging-disk";
 
 async fn hang_a_disk() {

@@ -76,7 +76,7 @@ fn a_holder_cut_off_from_the_server_stops_acting_before_another_may_begin() {
         tokio::time::sleep(length + length / 6).await;
         assert!(lease.may_act() && lease.renew().await.expect("a renewal"));
         server.kill();
-        // The moment before a look that still said yes: the test itself may be late with looking.
+        // The time is taken before the look, because the test itself may be delayed after it.
         let mut acted_at = Timestamp::now();
         loop {
             let looked_at = Timestamp::now();
@@ -89,7 +89,7 @@ fn a_holder_cut_off_from_the_server_stops_acting_before_another_may_begin() {
         let lost = tokio::time::timeout(HANG_LIMIT, news.wait_for(|it| *it == Tenure::Lost)).await;
         lost.expect("the end is told").expect("the end is told");
         assert!(!lease.may_act());
-        // The clock of the server is ours. The last renewal is what it has on disk.
+        // The server runs on this machine, so its clock is ours; its row holds the last renewal.
         server.launch();
         let another_may_begin = server.sql("t0", "select expires_at from lease");
         let another_may_begin = another_may_begin.parse().expect("µs");
@@ -155,7 +155,7 @@ fn a_tenure_never_begins_between_a_look_at_the_epoch_and_its_commit() {
             let lease = other.take_lease(EAGER).await.expect("a lease");
             (other, lease)
         });
-        // It finds the lease lapsed, and the row in the hands of the commit.
+        // The standby finds the lease lapsed, and waits for the row that the commit has locked.
         let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
         while server.sql("t0", waits) == "0" {
             assert!(!standby.is_finished(), "a tenure began under a commit of the one before");
