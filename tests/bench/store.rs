@@ -9,6 +9,8 @@
 #[path = "../support/postgres.rs"]
 #[expect(dead_code, reason = "the bench kills no servers")]
 mod postgres;
+#[path = "../support/skip.rs"]
+mod skip;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -188,7 +188,7 @@ async fn main() {
     let log = stage.path("log");
     let mut daemon =
         Daemon::spawn(&stage.program, &stage.path("ostler.toml"), &log, "warn,ostler=info", &[]);
-    stage.until_it_leads(&mut daemon, Duration::from_secs(30)).await;
+    stage.until_it_leads(&mut daemon).await;
     let address = daemon.address().expect("it listens").to_string();
     let key = hmac::Key::new(hmac::HMAC_SHA256, WEBHOOK_SECRET.as_bytes());
     let sender = Arc::new(Sender { address, key, number: AtomicU64::new(1_000_000) });

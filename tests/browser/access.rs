@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::page_of;
 use crate::support::browser::{Browser, Scheme};
-use crate::support::daemon::{Stage, pool};
+use crate::support::daemon::{ENDLESS_JOB, Stage, pool};
 
 /// Looks for what keeps people out; returns a sentence for each finding.
 const CHECK: &str = include_str!("access.js");
@@ -44,7 +44,7 @@ async fn every_view_can_be_heard_seen_and_reached_by_keyboard() {
     let mut stage = Stage::on_sqlite(&pool(1, 3));
     let mut daemon = stage.lead().await;
     stage.queue_as("job that dies", &["self-hosted", "linux"], Step::Abort, 300);
-    stage.queue_as("long build", &["self-hosted", "linux"], Step::Succeed, 120_000);
+    stage.queue_as("long build", &["self-hosted", "linux"], Step::Succeed, ENDLESS_JOB);
     stage.queue_as("build for nobody", &["self-hosted", "windows"], Step::Succeed, 1000);
     let page = page_of(&mut daemon);
     browser.open(&format!("{page}#/deaths"));

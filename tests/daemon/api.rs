@@ -5,17 +5,15 @@ mod routes;
 mod schema;
 mod stream;
 
-use std::time::Duration;
-
 use ostler::demo::agent::Step;
 use serde_json::Value;
 
+use crate::support::HANG_LIMIT;
 use crate::support::daemon::{Daemon, Stage, pool, until};
 use crate::support::http::Client;
 
 const OPS: &str = "operators-own-token-4f2d";
 const EYE: &str = "viewers-own-token-91c0";
-const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 /// A daemon with two tokens, and somebody who asks it.
 struct House {
@@ -51,7 +49,7 @@ secret = { file = "eye" }
     /// Waits until one instance is in a state, and returns it.
     async fn instance_in(&mut self, state: &str) -> Value {
         let path = format!("/api/v1/instances?state={state}");
-        until(&format!("an instance is {state}"), WAIT_LIMIT, async || {
+        until(&format!("an instance is {state}"), async || {
             self.daemon.must_live();
             !self.eye.get(&path).json()["items"].as_array().expect("a list").is_empty()
         })
@@ -62,7 +60,7 @@ secret = { file = "eye" }
     /// Runs one job that dies to its end, and returns the name of the instance it ran on.
     async fn death(&mut self) -> String {
         self.stage.queue(Step::Crash, 50);
-        until("a death is on record", WAIT_LIMIT, async || {
+        until("a death is on record", async || {
             self.daemon.must_live();
             let deaths = self.eye.get("/api/v1/deaths").json();
             !deaths["items"].as_array().expect("a list").is_empty()

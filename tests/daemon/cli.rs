@@ -3,19 +3,16 @@
 #![expect(clippy::panic, reason = "helpers of tests may stop at the first surprise, as tests may")]
 
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use ostler::demo::agent::Step;
 use serde_json::Value;
 
-use crate::support::daemon::{Daemon, Stage, pool, until};
+use crate::support::daemon::{Daemon, ENDLESS_JOB, Stage, pool, until};
+use crate::support::port::Port;
 
 mod actions;
 mod tls;
 mod top;
-
-/// How long the fleet may take to do what is waited for.
-const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 /// Runs a command that asks no daemon, or one that is not there.
 fn ostler(arguments: &[&str]) -> Output {
@@ -53,19 +50,14 @@ fn error(output: &Output) -> String {
 async fn the_reading_commands_show_a_fleet_at_work() {
     let mut stage = Stage::on_sqlite(&pool(0, 2));
     let mut daemon = stage.lead().await;
-    let long = stage.queue_as("long build", &["self-hosted", "linux"], Step::Succeed, 60_000);
+    let long = stage.queue_as("long build", &["self-hosted", "linux"], Step::Succeed, ENDLESS_JOB);
     stage.queue_as("bad \x1b[2Jname", &["self-hosted", "linux", "nowhere"], Step::Succeed, 500);
     stage.queue_as("dies", &["self-hosted", "linux"], Step::Abort, 300);
     stage.until_at_work(&[long]).await;
-    until("the death is on record", WAIT_LIMIT, async || {
-        said(&mut daemon, &["deaths"]).contains("aborted")
-    })
-    .await;
+    until("the death is on record", async || said(&mut daemon, &["deaths"]).contains("aborted"))
+        .await;
 
-    until("one job runs", WAIT_LIMIT, async || {
-        said(&mut daemon, &["status"]).contains("1 running")
-    })
-    .await;
+    until("one job runs", async || said(&mut daemon, &["status"]).contains("1 running")).await;
     let status = said(&mut daemon, &["status"]);
     assert!(status.starts_with("tested, Ostler ") && status.contains("1 running"), "{status}");
     assert!(status.contains("POOL ") && status.contains("linux"), "{status}");
@@ -115,7 +107,7 @@ async fn the_reading_commands_show_a_fleet_at_work() {
 async fn an_operator_drains_resumes_and_deletes() {
     let mut stage = Stage::on_sqlite(&pool(1, 2));
     let mut daemon = stage.lead().await;
-    until("one is idle", WAIT_LIMIT, async || {
+    until("one is idle", async || {
         json(&mut daemon, &["status"])["instances"]["states"]["idle"] == 1
     })
     .await;
@@ -123,14 +115,14 @@ async fn an_operator_drains_resumes_and_deletes() {
     let name = all["items"][0]["name"].as_str().expect("one is there").to_owned();
     let answer = said(&mut daemon, &["instance", "delete", &name, "--why", "the test asks"]);
     assert!(answer.starts_with(&format!("{name}: ")), "{answer}");
-    until("it is gone", WAIT_LIMIT, async || {
+    until("it is gone", async || {
         json(&mut daemon, &["instances"])["items"]
             .as_array()
             .is_some_and(|all| all.iter().all(|it| it["name"] != *name))
     })
     .await;
     assert_eq!(said(&mut daemon, &["pool", "drain", "linux"]), "linux drains\n");
-    until("nobody is left", WAIT_LIMIT, async || stage.machines().is_empty()).await;
+    until("nobody is left", async || stage.machines().is_empty()).await;
     assert!(said(&mut daemon, &["pools"]).contains("draining"));
     assert_eq!(said(&mut daemon, &["pool", "resume", "linux"]), "linux makes runners again\n");
     let life = json(&mut daemon, &["timeline", &name]);
@@ -183,8 +175,8 @@ async fn mistakes_are_told_with_the_way_out_and_have_their_exit_codes() {
 
 #[test]
 fn a_daemon_that_is_not_there_is_told_with_what_to_do() {
-    // Nobody listens on a port that was just given back.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = Port::choose();
+    let port = port.number;
     let output = ostler(&["status", "--server", &format!("http://127.0.0.1:{port}")]);
     let told = error(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");

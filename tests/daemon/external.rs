@@ -21,26 +21,22 @@ use rustix::process::Signal;
 use tokio::sync::{mpsc as messages, watch};
 
 use crate::support::daemon::{Daemon, Stage, until};
-use crate::support::external::{Cloud, compiled};
+use crate::support::external::{Cloud, compiled, write_program};
 use crate::support::http::Client;
-
-/// How long anything here may take.
-const WAIT_LIMIT: Duration = Duration::from_mins(2);
+use crate::support::port::Port;
 
 /// Holds a stage whose machines are made by an executable.
 struct Sky {
     stage: Stage,
     cloud: Cloud,
-    port: u16,
+    port: Port,
     /// Lines of the provider's section.
     provider: &'static str,
 }
 
 impl Sky {
     fn new(provider: &'static str, pools: &str) -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("a port").port();
-        drop(free);
+        let port = Port::choose();
         let stage = Stage::on_sqlite("");
         let sky = Self { stage, cloud: Cloud::new(), port, provider };
         sky.configure(pools);
@@ -48,8 +44,10 @@ impl Sky {
     }
 
     fn configure(&self, pools: &str) {
-        let http =
-            format!("listen = \"127.0.0.1:{0}\"\npublic_url = \"http://127.0.0.1:{0}\"", self.port);
+        let http = format!(
+            "listen = \"127.0.0.1:{0}\"\npublic_url = \"http://127.0.0.1:{0}\"",
+            self.port.number
+        );
         let base = self.stage.base().replace("listen = \"127.0.0.1:0\"", &http);
         let base = base.replace("provider = \"local\"", "provider = \"cloud\"");
         let (executable, config) = (compiled(), self.cloud.config());
@@ -62,6 +60,17 @@ impl Sky {
         ));
     }
 
+    /// Blocks the calls of a command until the returned file exists: for the pools `a` and `b` before
+    /// the call does anything, for `c` and `d` after it did its work and before it answers.
+    fn hold(&self, command: &str) -> PathBuf {
+        let gate = self.cloud.state().join(format!("go.{command}"));
+        let until = gate.display();
+        let [a, b] = ["a", "b"].map(|pool| format!("before.{command}.{pool}=until:{until}"));
+        let [c, d] = ["c", "d"].map(|pool| format!("after.{command}.{pool}=until:{until}"));
+        self.cloud.behave(&[a, b, c, d].join("\n"));
+        gate
+    }
+
     /// Removes the pools and waits until nobody is left.
     async fn drain(&self, daemon: &mut Daemon) {
         self.configure(&pool("other", 0, 1, ""));
@@ -71,7 +80,7 @@ impl Sky {
 
     async fn until_nobody_is_left(&self, daemon: &mut Daemon) {
         let records = self.stage.records().await;
-        until("everyone is gone", WAIT_LIMIT, async || {
+        until("everyone is gone", async || {
             daemon.must_live();
             records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
@@ -82,7 +91,7 @@ impl Sky {
     /// Returns how often each name was made, by the provider's own records.
     fn births(&self) -> BTreeMap<String, usize> {
         let mut births = BTreeMap::new();
-        for line in self.cloud.remarks("made") {
+        for line in self.cloud.lines_of("made") {
             let name = line.split(' ').next_back().unwrap_or_default().to_owned();
             *births.entry(name).or_default() += 1;
         }
@@ -95,7 +104,7 @@ impl Sky {
         let doubled: Vec<_> = self.births().into_iter().filter(|(_, times)| *times > 1).collect();
         assert_eq!(doubled, [], "machines were doubled");
         let (created, deleted) =
-            (self.cloud.remarks("made").len(), self.cloud.remarks("unmade").len());
+            (self.cloud.lines_of("made").len(), self.cloud.lines_of("unmade").len());
         assert_eq!(created, deleted);
         assert_eq!(self.stage.github.runners().len(), 0, "registrations were left");
         self.stage.check_logs(&["is lost; standing by"]);
@@ -116,54 +125,55 @@ fn pool(name: &str, min_idle: u32, max: u32, more: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_doubles_nothing() {
-    const SLOW: &str = "before.CreateInstance=1500\nafter.CreateInstance=1500";
     let sky = Sky::new(
-        "concurrency = 102\ntimeout = \"15s\"",
-        &["a", "b", "c", "d"].map(|name| pool(name, 25, 25, "boot_timeout = \"10m\"")).concat(),
+        "concurrency = 102\ntimeout = \"1h\"",
+        &["a", "b", "c", "d"].map(|name| pool(name, 25, 25, "boot_timeout = \"1h\"")).concat(),
     );
-    sky.cloud.behave(SLOW);
+    let gate = sky.hold("CreateInstance");
     let mut daemon = sky.stage.lead().await;
     let under_way = || sky.cloud.under_way();
-    until("creates are in flight", WAIT_LIMIT, async || {
+    // Counting started calls is not enough: a provider whose caller died before it wrote the order
+    // makes nothing, and that row is settled only by its own deadline. These have read their orders.
+    until("a hundred creates are in flight, half of them with a machine", async || {
         daemon.must_live();
-        sky.cloud.calls().iter().filter(|it| *it == "CreateInstance").count() >= 100
+        sky.cloud.lines_of("told").len() == 100 && sky.births().len() == 50
     })
     .await;
-    println!("{} calls under way, {} made", under_way(), sky.births().len());
     daemon.kill();
     // What the provider was asked for it does, daemon or not.
-    until("the provider is done", WAIT_LIMIT, async || under_way() == 0).await;
-    println!("killed during creates; the provider made {}", sky.births().len());
+    std::fs::write(gate, "").expect("our folder");
+    until("the provider is done", async || under_way() == 0).await;
+    assert_eq!(sky.births().len(), 100);
 
     let mut daemon = sky.stage.lead().await;
     let records = sky.stage.records().await;
-    until("every machine has its owner", WAIT_LIMIT, async || {
+    until("every machine has its owner", async || {
         daemon.must_live();
         let rows = records.live_instances(None).await.unwrap_or_default();
         let owned = |name: &String| rows.iter().any(|row| row.machine.as_str() == name);
-        rows.iter().filter(|row| row.uid.is_some()).count() >= 100
+        rows.iter().filter(|row| row.uid.is_some()).count() == 100
             && sky.cloud.machines().values().all(owned)
     })
     .await;
-    let created = sky.cloud.machines().len();
-    assert!(created >= 100, "{created}");
+    assert_eq!(sky.cloud.machines().len(), 100);
 
-    sky.cloud.behave("before.DeleteInstance=1500\nafter.DeleteInstance=1500");
+    let gate = sky.hold("DeleteInstance");
     sky.configure(&pool("other", 0, 1, ""));
     daemon.signal(Signal::HUP);
-    until("deletes are in flight", WAIT_LIMIT, async || {
+    until("a hundred deletes are in flight, half of them without a machine", async || {
         daemon.must_live();
-        sky.cloud.calls().iter().filter(|it| *it == "DeleteInstance").count() >= 100
+        let asked = sky.cloud.calls().iter().filter(|it| *it == "DeleteInstance").count();
+        asked == 100 && sky.cloud.lines_of("unmade").len() == 50
     })
     .await;
-    let deleting = sky.rows(&records, State::Deleting).await;
-    println!("{deleting} rows are deleting, {} calls under way", under_way());
+    assert_eq!(sky.rows(&records, State::Deleting).await, 100);
     records.close().await;
     daemon.kill();
+    std::fs::write(gate, "").expect("our folder");
 
     let mut daemon = sky.stage.lead().await;
     sky.until_nobody_is_left(&mut daemon).await;
-    until("the provider is done", WAIT_LIMIT, async || under_way() == 0).await;
+    until("the provider is done", async || under_way() == 0).await;
     println!("{} names made, {} calls", sky.births().len(), sky.cloud.calls().len());
     sky.check();
 }
@@ -214,9 +224,9 @@ impl Drop for Inside {
 /// configuration, and so are its last row and the daemon that ordered it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
-    let sky = Sky::new("timeout = \"15s\"", &pool("linux", 1, 1, "boot_timeout = \"10m\""));
+    let sky = Sky::new("timeout = \"5m\"", &pool("linux", 1, 1, "boot_timeout = \"1h\""));
     let mut daemon = sky.stage.lead().await;
-    until("there is a machine", WAIT_LIMIT, async || sky.cloud.machines().len() == 1).await;
+    until("there is a machine", async || sky.cloud.machines().len() == 1).await;
     let machines = sky.cloud.machines();
     let (id, name) = machines.first_key_value().expect("a machine");
     let record = sky.cloud.state().join("machines").join(id);
@@ -229,7 +239,7 @@ async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
     std::fs::write(&late, as_it_was).expect("our folder");
     daemon.kill();
     let mut daemon = sky.stage.lead().await;
-    until("the late machine is gone", WAIT_LIMIT, async || {
+    until("the late machine is gone", async || {
         daemon.must_live();
         !late.exists()
     })
@@ -249,12 +259,12 @@ async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     let mut sky = Sky::new(
-        "timeout = \"30s\"",
-        &pool("linux", 3, 3, "boot_timeout = \"10m\"\nstuck_after = \"60s\""),
+        "timeout = \"5m\"",
+        &pool("linux", 3, 3, "boot_timeout = \"1h\"\nstuck_after = \"5m\""),
     );
     let daemon = Inside::start(sky.stage.path("ostler.toml"));
     let records = sky.stage.records().await;
-    until("three machines live", WAIT_LIMIT, async || {
+    until("three machines live", async || {
         let rows = records.live_instances(None).await.unwrap_or_default();
         rows.iter().filter(|row| row.uid.is_some()).count() == 3
     })
@@ -269,7 +279,7 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     for victim in &victims {
         daemon.force(victim);
     }
-    until("all three are being deleted", WAIT_LIMIT, async || {
+    until("all three are being deleted", async || {
         sky.cloud.calls().iter().filter(|it| *it == "DeleteInstance").count() >= 3
     })
     .await;
@@ -279,7 +289,7 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     daemon.actor_ref.tell(panic).expect("a fleet");
     let panic = ToFleet::Panic(Victim::Pool("linux".into()));
     daemon.actor_ref.tell(panic).expect("a fleet");
-    until("nobody is left", WAIT_LIMIT, async || {
+    until("nobody is left", async || {
         records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
     })
     .await;
@@ -298,7 +308,7 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
 /// Machines fetch the real script, install a runner from the image's cache, and serve a job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_installs_itself_serves_a_job_and_leaves_nothing() {
-    let sky = Sky::new("timeout = \"30s\"", &pool("linux", 1, 2, ""));
+    let sky = Sky::new("timeout = \"5m\"", &pool("linux", 1, 2, ""));
     let cache = sky.cloud.state().join("cache");
     std::fs::create_dir_all(cache.join("latest")).expect("our folder");
     let runner = cache.join("latest/run.sh");
@@ -308,8 +318,7 @@ async fn a_machine_installs_itself_serves_a_job_and_leaves_nothing() {
          exec {} demo-runner --github {host} --jit .jit\n",
         env!("CARGO_BIN_EXE_ostler")
     );
-    std::fs::write(&runner, text).expect("our folder");
-    make_executable(&runner);
+    write_program(&runner, &text);
     let user = if rustix::process::getuid().is_root() { "root" } else { "nobody" };
     sky.cloud.behave(&format!(
         "boot=RUNNER_USER={user} RUNNER_HOME={{disk}}/runner RUNNER_CACHE={}",
@@ -344,7 +353,7 @@ async fn a_machine_installs_itself_serves_a_job_and_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_that_gives_up_is_a_boot_failure_in_its_own_words() {
     let sky = Sky::new(
-        "timeout = \"30s\"\nrunner_mirror = \"http://127.0.0.1:9/nowhere\"",
+        "timeout = \"5m\"\nrunner_mirror = \"http://127.0.0.1:9/nowhere\"",
         &pool("linux", 1, 1, ""),
     );
     let user = if rustix::process::getuid().is_root() { "root" } else { "nobody" };
@@ -353,7 +362,7 @@ async fn a_machine_that_gives_up_is_a_boot_failure_in_its_own_words() {
     let records = sky.stage.records().await;
     let query = InstanceQuery::default();
     let page = Page { limit: 100, cursor: None };
-    until("one has given up", WAIT_LIMIT, async || {
+    until("one has given up", async || {
         daemon.must_live();
         let rows = records.instances(&query, &page).await.map(|it| it.items).unwrap_or_default();
         rows.iter().any(|row| row.verdict.is_some())
@@ -373,10 +382,10 @@ async fn a_machine_that_gives_up_is_a_boot_failure_in_its_own_words() {
 /// Everything a machine may ask for, for as long as it is being set up, across a crash of the daemon.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_opens_what_one_machine_needs_until_it_is_done() {
-    let more = "boot_timeout = \"10m\"\nproxy = { http = \"http://proxy:3128\" }";
-    let sky = Sky::new("timeout = \"30s\"", &pool("linux", 1, 1, more));
+    let more = "boot_timeout = \"1h\"\nproxy = { http = \"http://proxy:3128\" }";
+    let sky = Sky::new("timeout = \"5m\"", &pool("linux", 1, 1, more));
     let mut daemon = sky.stage.lead().await;
-    until("a machine is made", WAIT_LIMIT, async || !sky.births().is_empty()).await;
+    until("a machine is made", async || !sky.births().is_empty()).await;
     let name = sky.births().into_keys().next().expect("a name");
     let token = sky.cloud.bootstrap(&name)["instance-token"].as_str().expect("a token").to_owned();
     let stranger = Client::new(daemon.address().expect("it listens"));
@@ -422,7 +431,7 @@ async fn a_token_opens_what_one_machine_needs_until_it_is_done() {
     daemon.kill();
     let mut daemon = sky.stage.lead().await;
     // Its owner may not be on the board yet; a machine that were refused would give up for good.
-    until("its new owner answers", WAIT_LIMIT, async || {
+    until("its new owner answers", async || {
         let again = machine.get(&metadata("credentials/credentials"));
         assert!([200, 503].contains(&again.status), "{again:?}");
         again.status == 200
@@ -457,9 +466,4 @@ fn check_secrets(sky: &Sky) {
             sky.cloud.bootstrap(name)["instance-token"].as_str().expect("a token").to_owned();
         assert!(!logs.contains(&token), "a token was logged");
     }
-}
-
-fn make_executable(path: &std::path::Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("our file");
 }

@@ -1,15 +1,10 @@
 //! Local processes that are bound late: warm and unregistered until a job is offered to them.
 
-use std::time::Duration;
-
 use ostler::demo::agent::Step;
 use ostler_actors::model::{Instance, OfferEnd, State, What};
 use ostler_actors::ports::Records as _;
 
-use crate::support::daemon::{Stage, until};
-
-/// How long anything may take on a loaded machine.
-const WAIT_LIMIT: Duration = Duration::from_mins(1);
+use crate::support::daemon::{LONG_JOB, Stage, until};
 
 fn warm(min_idle: u32, max: u32) -> Stage {
     Stage::with_port(&format!(
@@ -22,7 +17,7 @@ fn warm(min_idle: u32, max: u32) -> Stage {
 async fn until_warm(stage: &Stage, many: usize) -> Vec<Instance> {
     let records = stage.records().await;
     let mut warm = Vec::new();
-    until("machines are warm", WAIT_LIMIT, async || {
+    until("machines are warm", async || {
         warm = records.live_instances(None).await.expect("a read");
         warm.retain(|row| row.state == State::Idle);
         warm.len() == many
@@ -46,7 +41,7 @@ async fn a_warm_process_has_no_registration_and_waits_for_the_next_daemon() {
     let names = |rows: &[Instance]| rows.iter().map(|row| row.id.clone()).collect::<Vec<_>>();
     assert_eq!(names(&after), names(&before), "the warm ones were kept");
 
-    let job = stage.queue(Step::Succeed, 1500);
+    let job = stage.queue(Step::Succeed, LONG_JOB);
     stage.until_at_work(&[job]).await;
     let runs_on = stage.job(job).runner.expect("it runs").1;
     assert!(before.iter().any(|row| row.id.as_str() == runs_on), "{runs_on} was not warm");

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 use ostler::demo::agent::Step;
 
 use crate::support::daemon::{Stage, pool, until};
 use crate::support::http::Client;
-
-const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 /// The names of the contract, as a scrape spells them.
 const CONTRACT: &[&str] = &[
@@ -74,7 +71,7 @@ async fn every_name_people_rely_on_is_in_a_real_scrape_and_counts() {
         let labels = format!("pool=\"linux\",verdict=\"{verdict}\",fault=\"{fault}\"");
         value(text, &format!("ostler_deaths_total{{{labels}}}"))
     };
-    until("both ends are counted", WAIT_LIMIT, async || {
+    until("both ends are counted", async || {
         daemon.must_live();
         let text = scrape();
         deaths(&text, "clean", "job") >= 1.0 && deaths(&text, "crashed", "runner") >= 1.0
@@ -82,7 +79,7 @@ async fn every_name_people_rely_on_is_in_a_real_scrape_and_counts() {
     .await;
     let moves =
         "ostler_instance_transitions_total{pool=\"linux\",from=\"deleting\",to=\"deleted\"}";
-    until("both are gone", WAIT_LIMIT, async || value(&scrape(), moves) >= 2.0).await;
+    until("both are gone", async || value(&scrape(), moves) >= 2.0).await;
     let text = scrape();
     let scraped = names(&text);
     for name in CONTRACT {

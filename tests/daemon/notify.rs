@@ -3,14 +3,12 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use ostler::demo::agent::Step;
 use serde_json::Value;
 
-use crate::support::daemon::{Stage, pool, until};
+use crate::support::daemon::{LONG_JOB, Stage, pool, until};
 
-const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const PATH: &str = "/services/canary-hook-77aa11";
 
 /// Receives messages; returns its address and what arrives.
@@ -60,7 +58,7 @@ async fn an_odd_end_and_a_job_that_waits_are_told_once_and_the_address_is_no_one
     let has = |told: &[(String, Value)], occasion: &str| {
         told.iter().filter(|(_, body)| body["occasion"] == occasion).count()
     };
-    until("the death is told", WAIT_LIMIT, async || {
+    until("the death is told", async || {
         daemon.must_live();
         told.extend(messages.try_iter());
         has(&told, "death") == 1
@@ -74,10 +72,10 @@ async fn an_odd_end_and_a_job_that_waits_are_told_once_and_the_address_is_no_one
     assert!(body["advice"].as_str().is_some_and(|advice| !advice.is_empty()), "{body}");
 
     // One that runs for long, and one that waits for it.
-    let long = stage.queue(Step::Succeed, 12_000);
+    let long = stage.queue(Step::Succeed, LONG_JOB);
     stage.until_at_work(&[long]).await;
     stage.queue(Step::Succeed, 50);
-    until("the wait is told", WAIT_LIMIT, async || {
+    until("the wait is told", async || {
         told.extend(messages.try_iter());
         has(&told, "queue") >= 1
     })

@@ -22,8 +22,8 @@ use ostler_actors::ports::Records as _;
 use serde_json::{Value, json};
 
 use crate::support::cluster::Cluster;
-use crate::support::daemon::until;
-use farm::{Farm, WAIT_LIMIT, polling, pool};
+use crate::support::daemon::{ENDLESS_JOB, LONG_JOB, until};
+use farm::{DUE, Farm, polling, pool, pool_with};
 
 /// Longer than some ticks of the reaper.
 const FEW_TICKS: Duration = Duration::from_secs(5);
@@ -40,8 +40,7 @@ async fn a_warm_pod_gets_its_job_late_and_goes_when_it_is_done() {
 
     let job = farm.stage.queue(Step::Succeed, 500);
     let staged = warm.until_staged().await;
-    until("the pod is protected", WAIT_LIMIT, async || farm.label(&warm.name).await == "busy")
-        .await;
+    until("the pod is protected", async || farm.label(&warm.name).await == "busy").await;
     // Its answer was lost: asking again brings the same.
     let token = farm.place.token("warm", Some(AUDIENCE), Some(&warm.name)).await;
     let again = farm.ask(&token, "").await;
@@ -98,7 +97,9 @@ async fn pods_of_the_first_release_are_adopted_by_this_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_pod_itself_gets_its_work() {
-    let Some(farm) = Farm::start(&pool(2, 2)).await else { return };
+    // The row of the replaced pod must still be live when this test asks about it.
+    let lasting = pool_with("absence_confirm = \"1h\"", 2, 2);
+    let Some(farm) = Farm::start(&lasting).await else { return };
     let (one, other) = (farm.warm_pod().await, farm.warm_pod().await);
     farm.until_state(&one.name, State::Idle).await;
     farm.until_state(&other.name, State::Idle).await;
@@ -160,7 +161,7 @@ async fn claim_released_mid_job_and_the_reaper_ticks_sixty_times() {
     // And the job ends as it should.
     farm.end_runner(&warm, runner).await;
     // Its registration is asked for again only after a while, so refused as it was.
-    until("the pod is gone", WAIT_LIMIT, async || {
+    until("the pod is gone", async || {
         farm.place.pods().get_opt(&warm.name).await.unwrap().is_none()
     })
     .await;
@@ -182,7 +183,7 @@ async fn idle_pods_leave_a_node_that_is_taken_away_and_busy_ones_stay() {
 async fn left(mark: Value, word: &str) -> Option<()> {
     let mut farm = Farm::start(&pool(1, 2)).await?;
     let busy = farm.warm_pod().await;
-    let job = farm.stage.queue(Step::Succeed, 20_000);
+    let job = farm.stage.queue(Step::Succeed, LONG_JOB);
     busy.until_staged().await;
     let runner = farm.run_runner(&busy).await;
     farm.stage.until_at_work(&[job]).await;
@@ -211,7 +212,7 @@ async fn left(mark: Value, word: &str) -> Option<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_forces_a_pod_at_work_away_and_is_named() {
     let Some(farm) = Farm::start(&pool(0, 1)).await else { return };
-    let job = farm.stage.queue(Step::Succeed, 60_000);
+    let job = farm.stage.queue(Step::Succeed, ENDLESS_JOB);
     let warm = farm.warm_pod().await;
     warm.until_staged().await;
     let mut runner = farm.run_runner(&warm).await;
@@ -221,7 +222,7 @@ async fn an_operator_forces_a_pod_at_work_away_and_is_named() {
     assert!(!farm.delete(&warm.name, &[]).contains("forced"));
     assert_eq!(farm.label(&warm.name).await, "busy");
     farm.delete(&warm.name, &["--force", "--why", "the node is on fire"]);
-    until("the pod is gone", WAIT_LIMIT, async || {
+    until("the pod is gone", async || {
         farm.place.pods().get_opt(&warm.name).await.unwrap().is_none()
     })
     .await;
@@ -273,7 +274,8 @@ fn shapes() -> Vec<(&'static str, Value, Guard)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_mixed_batch_the_boot_deadline_takes_only_pods_that_never_began() {
     let count = u32::try_from(shapes().len()).unwrap();
-    let Some(farm) = Farm::start_with(&pool(count, count), json!(null)).await else { return };
+    let patient = pool_with("boot_timeout = \"1h\"", count, count);
+    let Some(farm) = Farm::start_with(&patient, json!(null)).await else { return };
     let mut pods = Vec::new();
     for (what, status, guard) in shapes() {
         let name = farm.next_pod().await;
@@ -281,6 +283,8 @@ async fn of_a_mixed_batch_the_boot_deadline_takes_only_pods_that_never_began() {
         let uid = farm.place.pods().get(&name).await.unwrap().metadata.uid;
         pods.push((what, name, uid, guard));
     }
+    // The deadline may pass only after every pod has the status that the guard shall judge.
+    farm.reconfigure(&pool_with(DUE, count, count));
     for (_, name, ..) in pods.iter().filter(|(.., guard)| *guard == Guard::Takes) {
         farm.until_gone(name).await;
     }
@@ -300,16 +304,15 @@ async fn of_a_mixed_batch_the_boot_deadline_takes_only_pods_that_never_began() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_under_the_daemon_costs_none_of_five_hundred_pods() {
     let Some(cluster) = Cluster::alone().await else { return };
-    let patient =
-        "start_permits = 1000\nstart_permits_per_host = 1000\nboot_timeout = \"1h\"\n[pool.pod";
-    let many = pool(500, 500).replace("[pool.pod", patient);
+    let patient = "start_permits = 1000\nstart_permits_per_host = 1000\nboot_timeout = \"1h\"";
+    let many = pool_with(patient, 500, 500);
     let mut farm =
         Farm::start_in(cluster.place().await, &many, json!({ "phase": "Pending" })).await;
     let stand = async || {
         let rows = farm.records().live_instances(None).await.unwrap();
         rows.iter().filter(|row| row.state == State::Starting && row.host.is_some()).count()
     };
-    until("all stand", WAIT_LIMIT * 2, async || stand().await == 500).await;
+    until("all stand", async || stand().await == 500).await;
     let before = farm.pods().await;
     assert_eq!(before.len(), 500);
 
@@ -346,7 +349,8 @@ async fn a_server_that_dies_under_the_daemon_costs_none_of_five_hundred_pods() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_never_comes_up_is_taken_back_with_its_reason() {
-    let Some(farm) = Farm::start_with(&pool(1, 1), json!(null)).await else { return };
+    let patient = pool_with("boot_timeout = \"1h\"", 1, 1);
+    let Some(farm) = Farm::start_with(&patient, json!(null)).await else { return };
     let name = farm.next_pod().await;
     farm.place
         .say(
@@ -357,6 +361,7 @@ async fn a_pod_that_never_comes_up_is_taken_back_with_its_reason() {
     }] }),
         )
         .await;
+    farm.reconfigure(&pool_with(DUE, 1, 1));
     farm.until_gone(&name).await;
     let record = farm.records().exit(&name.as_str().into()).await.unwrap().unwrap();
     assert_eq!(record.verdict.class.as_str(), "unschedulable", "{record:?}");
@@ -366,7 +371,7 @@ async fn a_pod_that_never_comes_up_is_taken_back_with_its_reason() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_registered_pod_has_a_secret_until_its_runner_is_online() {
-    let early = pool(1, 1).replace("[pool.pod", "binding = \"early\"\n[pool.pod");
+    let early = pool_with("binding = \"early\"", 1, 1);
     let up = json!({ "phase": "Pending" });
     let Some(mut farm) = Farm::start_with(&early, up).await else { return };
     let name = farm.next_pod().await;
@@ -378,10 +383,7 @@ async fn a_registered_pod_has_a_secret_until_its_runner_is_online() {
     std::fs::write(&file, jit).unwrap();
     let mut runner = farm.run(&name, &file).await;
     farm.until_state(&name, State::Idle).await;
-    until("the secret is gone", WAIT_LIMIT, async || {
-        secrets.get_opt(&name).await.unwrap().is_none()
-    })
-    .await;
+    until("the secret is gone", async || secrets.get_opt(&name).await.unwrap().is_none()).await;
     assert!(farm.pods().await.contains_key(&name), "and the pod is there");
     assert_eq!(farm.label(&name).await, "busy", "it may be given a job at any moment");
     let job = farm.stage.queue(Step::Succeed, 100);
@@ -395,7 +397,7 @@ async fn a_registered_pod_has_a_secret_until_its_runner_is_online() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_somebody_else_deletes_is_examined_while_it_is_there() {
     let Some(farm) = Farm::start(&pool(0, 1)).await else { return };
-    let job = farm.stage.queue(Step::Succeed, 60_000);
+    let job = farm.stage.queue(Step::Succeed, ENDLESS_JOB);
     let warm = farm.warm_pod().await;
     warm.until_staged().await;
     let mut runner = farm.run_runner(&warm).await;
@@ -405,7 +407,7 @@ async fn a_pod_that_somebody_else_deletes_is_examined_while_it_is_there() {
     farm.place.detain(&warm.name).await;
     farm.place.pods().delete(&warm.name, &Default::default()).await.unwrap();
     // Its log is asked for at once: when the pod has gone nobody can have it any more.
-    until("its log is asked for", WAIT_LIMIT, async || {
+    until("its log is asked for", async || {
         farm.place.kubelet.asked().iter().any(|target| target.contains(&warm.name))
     })
     .await;
@@ -432,7 +434,7 @@ async fn a_full_quota_holds_creation_back_until_there_is_room() {
     farm.until_state(&first.name, State::Idle).await;
     // Nobody failed: there is no room.
     let mut deaths = Vec::new();
-    until("somebody was refused", WAIT_LIMIT, async || {
+    until("somebody was refused", async || {
         let page = Page { cursor: None, limit: 10 };
         deaths = farm.records().deaths(&DeathQuery::default(), &page).await.unwrap().items;
         !deaths.is_empty()
@@ -451,15 +453,15 @@ async fn a_full_quota_holds_creation_back_until_there_is_room() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_starts_a_few_pods_at_a_time() {
-    let pace = "start_permits_per_host = 2\nboot_timeout = \"1h\"\n[pool.pod";
-    let few = |idle| pool(idle, 6).replace("[pool.pod", pace);
+    let pace = "start_permits_per_host = 2\nboot_timeout = \"1h\"";
+    let few = |idle| pool_with(pace, idle, 6);
     let Some(farm) = Farm::start(&few(1)).await else { return };
     // The first pod shows which node there is.
     let mut warm = vec![farm.warm_pod().await];
     farm.until_state(&warm[0].name, State::Idle).await;
     farm.reconfigure(&few(6));
     for standing in [3, 5, 6] {
-        until("some start", WAIT_LIMIT, async || farm.pods().await.len() == standing).await;
+        until("some start", async || farm.pods().await.len() == standing).await;
         tokio::time::sleep(FEW_TICKS).await;
         assert_eq!(farm.pods().await.len(), standing, "nobody else until these are up");
         while warm.len() < standing {
@@ -474,14 +476,14 @@ async fn an_edit_whose_pods_the_cluster_refuses_changes_nothing() {
     let Some(mut farm) = Farm::start(&pool(0, 1)).await else { return };
     let typo = format!("{}\nnodeselector = {{ a = \"b\" }}\n", pool(0, 1));
     farm.reconfigure(&typo);
-    until("the edit is refused", WAIT_LIMIT, async || {
+    until("the edit is refused", async || {
         let ready = farm.daemon.ready();
         ready.is_some_and(|ready| ready.config().contains("`pod.spec.nodeselector` is not a field"))
     })
     .await;
     let misfit = format!("{}\nactiveDeadlineSeconds = -5\n", pool(0, 1));
     farm.reconfigure(&misfit);
-    until("the cluster refuses it", WAIT_LIMIT, async || {
+    until("the cluster refuses it", async || {
         farm.daemon.ready().is_some_and(|ready| ready.config().contains("activeDeadlineSeconds"))
     })
     .await;

@@ -1,24 +1,19 @@
 //! The configuration is edited while the daemon runs: all of an edit is applied, or nothing.
 
-use std::time::Duration;
-
 use ostler::demo::agent::Step;
 use rustix::process::Signal;
 
-use crate::support::daemon::{Daemon, Stage, pool, until};
-
-/// How long an edit may take: two looks at the files, and what it asks for.
-const EDIT: Duration = Duration::from_secs(40);
+use crate::support::daemon::{Daemon, LONG_JOB, Stage, pool, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_edited_pool_is_applied_and_a_broken_edit_changes_nothing() {
     let mut stage = Stage::on_sqlite(&pool(1, 4));
     let mut daemon = stage.lead().await;
-    until("one runner is there", EDIT, async || stage.machines().len() == 1).await;
+    until("one runner is there", async || stage.machines().len() == 1).await;
     stage.configure(&pool(2, 4));
-    until("two runners are there", EDIT, async || stage.machines().len() == 2).await;
+    until("two runners are there", async || stage.machines().len() == 2).await;
     // A keeper and a runner each.
-    until("all are at home", EDIT, async || stage.processes().len() == 4).await;
+    until("all are at home", async || stage.processes().len() == 4).await;
     let (machines, processes) = (stage.machines(), stage.processes());
 
     stage.configure("[[pool]]\nname = \"linux\"\nmax = \"many\"\n");
@@ -27,7 +22,7 @@ async fn an_edited_pool_is_applied_and_a_broken_edit_changes_nothing() {
     assert_eq!((stage.machines(), stage.processes()), (machines, processes));
 
     stage.configure(&pool(3, 4));
-    until("three runners are there", EDIT, async || stage.machines().len() == 3).await;
+    until("three runners are there", async || stage.machines().len() == 3).await;
     until_config(&mut daemon, "nothing is wrong", |text| text == "ok").await;
     stage.leave();
 }
@@ -38,27 +33,24 @@ async fn a_hangup_reloads_at_once_changed_or_not() {
     let daemon = stage.lead().await;
     assert!(!daemon.log().contains("the configuration is reloaded"));
     daemon.signal(Signal::HUP);
-    until("it reloads", EDIT, async || daemon.log().contains("the configuration is reloaded"))
-        .await;
+    until("it reloads", async || daemon.log().contains("the configuration is reloaded")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_forges_or_providers_restart_the_fleet_and_touch_no_machine() {
     let mut stage = Stage::on_sqlite(&pool(1, 4));
     let mut daemon = stage.lead().await;
-    let job = stage.queue(Step::Succeed, 6000);
+    let job = stage.queue(Step::Succeed, LONG_JOB);
     stage.until_at_work(&[job]).await;
-    until("one runner is idle", EDIT, async || stage.machines().len() == 2).await;
-    until("all are at home", EDIT, async || stage.processes().len() == 4).await;
+    until("one runner is idle", async || stage.machines().len() == 2).await;
+    until("all are at home", async || stage.processes().len() == 4).await;
     let processes = stage.processes();
 
     let edited = stage.base().replace("jit_per_minute = 0", "jit_per_minute = 100");
     stage.write_config(&format!("{edited}\n{}", pool(1, 4)));
     daemon.signal(Signal::HUP);
-    until("the fleet starts again", EDIT, async || {
-        daemon.log().contains("starting the fleet again")
-    })
-    .await;
+    until("the fleet starts again", async || daemon.log().contains("starting the fleet again"))
+        .await;
     assert_eq!(stage.processes(), processes, "a machine was touched");
     stage.until_all_jobs_are_over(&mut daemon).await;
     stage.check_jobs();
@@ -86,7 +78,7 @@ async fn a_new_key_of_the_app_is_taken_up_from_its_file_and_no_job_is_lost() {
 
     let key = stage.github.change_app_key().expect("a key");
     let job = stage.queue(Step::Succeed, 100);
-    until("GitHub refuses the old key", EDIT, async || {
+    until("GitHub refuses the old key", async || {
         stage.github.calls().iter().any(|call| call.status == 401)
     })
     .await;
@@ -105,12 +97,12 @@ async fn versions_of_the_runner_that_end_soon_are_shown_and_counted() {
     stage.github.lie(|lies| lies.version_ends = Some(ends));
     // Which versions are in use is asked at the start, and now and then.
     let first = stage.lead().await;
-    until("a runner is registered", EDIT, async || !stage.github.runners().is_empty()).await;
+    until("a runner is registered", async || !stage.github.runners().is_empty()).await;
     first.kill();
     let mut daemon = stage.lead().await;
     let client = crate::support::http::Client::new(daemon.address().expect("it listens"));
     let ending = || client.get("/api/v1/fleet").json()["forges"][0]["ending_versions"].clone();
-    until("the end is near", EDIT, async || ending()[0]["version"] == "2.336.0").await;
+    until("the end is near", async || ending()[0]["version"] == "2.336.0").await;
     let said = ending()[0]["sentence"].to_string();
     assert!(said.contains("runner 2.336.0 is sent jobs for 3 more days"), "{said}");
     let scrape = client.get("/metrics").body;
@@ -123,7 +115,7 @@ async fn versions_of_the_runner_that_end_soon_are_shown_and_counted() {
 async fn a_provider_that_cannot_be_opened_is_refused_and_the_old_ones_stay() {
     let mut stage = Stage::on_sqlite(&pool(1, 4));
     let mut daemon = stage.lead().await;
-    until("one runner is there", EDIT, async || stage.machines().len() == 1).await;
+    until("one runner is there", async || stage.machines().len() == 1).await;
     stage.write("in-the-way", "a file, not a folder");
     let spare = provider(&stage, "in-the-way/machines");
     stage.configure(&format!("{spare}\n{}", pool(2, 4)));
@@ -142,7 +134,7 @@ async fn a_provider_goes_only_when_nothing_uses_it_any_more() {
     let other = "[[pool]]\nname = \"other\"\nlabels = [\"other\"]\nmax = 1\n";
     stage.configure(&format!("{provider}\n{spare}\n{other}"));
     let mut daemon = stage.lead().await;
-    let job = stage.queue(Step::Succeed, 6000);
+    let job = stage.queue(Step::Succeed, LONG_JOB);
     stage.until_at_work(&[job]).await;
 
     // Pool and provider at once: the machine would have nobody who can delete it.
@@ -168,7 +160,7 @@ async fn a_provider_goes_only_when_nothing_uses_it_any_more() {
     stage.drain_to(&mut daemon, &format!("{provider}\n{other}")).await;
     stage.configure(other);
     daemon.signal(Signal::HUP);
-    until("the provider goes", EDIT, async || {
+    until("the provider goes", async || {
         daemon.log().matches("starting the fleet again").count() == 1
     })
     .await;
@@ -186,7 +178,7 @@ fn provider(stage: &Stage, work_dir: &str) -> String {
 }
 
 async fn until_config(daemon: &mut Daemon, what: &str, is_right: impl Fn(&str) -> bool) {
-    until(what, EDIT, async || {
+    until(what, async || {
         daemon.must_live();
         daemon.ready().is_some_and(|ready| is_right(ready.config()))
     })

@@ -21,8 +21,9 @@ use ostler_actors::model::{Labels, Place, Scope};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// How long anything may take before the test gives up.
-const WAIT_LIMIT: Duration = Duration::from_mins(1);
+use crate::support::HANG_LIMIT;
+use crate::support::daemon::LONG_JOB;
+
 /// Everything at debug, and the libraries that see secrets louder still.
 const LOUD: &str =
     "debug,octocrab=trace,hyper=trace,hyper_util=trace,sqlx=trace,actix_web=trace,actix_http=trace";
@@ -87,7 +88,7 @@ impl Run {
     /// Waits for a line and returns it.
     fn hear(&mut self, what: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(WAIT_LIMIT);
+            let line = self.lines.recv_timeout(HANG_LIMIT);
             assert!(line.is_ok(), "never said `{what}`: {:#?}", self.heard);
             let line = line.unwrap_or_default();
             self.heard.push(line.clone());
@@ -217,7 +218,7 @@ fn post(path: &str, headers: &str, body: &str) -> String {
     )
 }
 
-fn removal(step: Step, millis: u64) -> JobPlan {
+fn job_plan(step: Step, millis: u64) -> JobPlan {
     let script = json!(Script { step, millis });
     JobPlan { labels: Labels::from_iter(["linux"]), script, ..JobPlan::default() }
 }
@@ -264,13 +265,13 @@ async fn no_secret_is_in_anything_the_daemon_says_or_starts() {
     let owner = SimHookOwner::Scope(Scope::Organization("acme".into()));
     sim.add_hook(owner, &format!("http://{address}/webhooks/github"), WEBHOOK);
     let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
-    let jobs = [(Step::Succeed, 3_000), (Step::Kill, 500), (Step::Abort, 500)];
-    let jobs = jobs.map(|(step, millis)| sim.queue(&place, removal(step, millis)));
+    let jobs = [(Step::Succeed, LONG_JOB), (Step::Kill, 500), (Step::Abort, 500)];
+    let jobs = jobs.map(|(step, millis)| sim.queue(&place, job_plan(step, millis)));
     let stage = |sim: &SimGitHub, job: u64| {
         sim.jobs().into_iter().find(|it| it.id == job).map(|it| it.stage).expect("it was queued")
     };
     let at_work = sim.until(|sim| stage(sim, jobs[0]) == SimStage::InProgress);
-    if tokio::time::timeout(WAIT_LIMIT, at_work).await.is_err() {
+    if tokio::time::timeout(HANG_LIMIT, at_work).await.is_err() {
         let heard: Vec<String> = run.lines.try_iter().collect();
         panic!("no runner took the job: {heard:#?}");
     }
@@ -292,13 +293,13 @@ async fn no_secret_is_in_anything_the_daemon_says_or_starts() {
     }
     assert!(answers.iter().all(|answer| answer.starts_with("HTTP/1.1 ")), "{answers:#?}");
     let done = sim.until(|sim| matches!(stage(sim, jobs[0]), SimStage::Completed(_)));
-    tokio::time::timeout(WAIT_LIMIT, done).await.expect("the job ends");
+    tokio::time::timeout(HANG_LIMIT, done).await.expect("the job ends");
     // The killed one has been explained, log tail and all, when it was called terminated.
     run.hear("runner terminated");
     let machines = run.folder.path().join("machines");
     let begun = Instant::now();
     let left = || fs::read_dir(&machines).is_ok_and(|it| it.flatten().any(|it| it.path().is_dir()));
-    while left() && begun.elapsed() < WAIT_LIMIT {
+    while left() && begun.elapsed() < HANG_LIMIT {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let log = run.stop();
@@ -333,6 +334,6 @@ async fn a_daemon_that_stands_by_takes_webhooks_too() {
     let place = Place { owner: "acme".into(), repository: "web".into(), enterprise: None };
     sim.queue(&place, JobPlan { labels: Labels::from_iter(["gpu"]), ..JobPlan::default() });
     let answered = sim.until(|sim| sim.attempts(hook).iter().all(|it| it.status != 0));
-    tokio::time::timeout(WAIT_LIMIT, answered).await.expect("it answers");
+    tokio::time::timeout(HANG_LIMIT, answered).await.expect("it answers");
     assert_eq!(sim.attempts(hook)[0].status, 202);
 }

@@ -12,20 +12,19 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How long anything may take on a loaded machine.
-const WAIT_LIMIT: Duration = Duration::from_mins(1);
+use crate::support::HANG_LIMIT;
+
 /// A fleet of nothing: no pool, so nobody is asked for anything.
 const QUIET: &str = r#"
 [daemon]
 state_dir = "STATE"
 [store]
 url = "sqlite://STATE/ostler.db"
-lease = "3s"
+lease = "30s"
 [http]
 listen = "127.0.0.1:0"
 [forge.github]
@@ -45,7 +44,7 @@ impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let manager = UnixDatagram::bind(folder.path().join("notify")).unwrap();
-        manager.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+        manager.set_read_timeout(Some(HANG_LIMIT)).unwrap();
         let place = Self { folder, manager };
         fs::write(place.path("token"), "ghp_of_nobody_at_all").unwrap();
         fs::write(place.path("secret"), "It's a Secret to Everybody").unwrap();
@@ -178,7 +177,7 @@ fn systemd_accepts_the_unit() {
     let verify =
         Command::new("systemd-analyze").arg("verify").arg(place.path("ostler.service")).output();
     let Ok(verified) = verify else {
-        println!("SKIPPED: systemd-analyze is missing (apt-get install systemd)");
+        crate::support::skip::say("systemd-analyze is missing (apt-get install systemd)");
         return;
     };
     let said = String::from_utf8_lossy(&verified.stderr).into_owned();
@@ -192,7 +191,7 @@ fn systemd_accepts_the_unit() {
 /// Delivers GitHub's own example of a signed body as an event of no interest; returns the status.
 fn deliver(address: &str, signature: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+    stream.set_read_timeout(Some(HANG_LIMIT)).unwrap();
     write!(
         stream,
         "POST /webhooks/github HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\

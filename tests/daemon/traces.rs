@@ -3,14 +3,12 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use ostler::demo::agent::Step;
 use serde_json::Value;
 
 use crate::support::daemon::{Stage, pool, until};
 
-const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const COLLECTOR_SECRET: &str = "canary-of-the-collector-51d3";
 
 /// Collects; the first request is answered with 503. Returns its address and what arrives.
@@ -66,7 +64,7 @@ async fn a_life_is_one_trace_from_webhook_to_delete() {
     stage.queue(Step::Succeed, 300);
     stage.queue(Step::Crash, 300);
     let mut told: Vec<(String, Value)> = Vec::new();
-    until("both lives are told", WAIT_LIMIT, async || {
+    until("both lives are told", async || {
         daemon.must_live();
         told.extend(messages.try_iter());
         let roots = told.iter().flat_map(|(_, it)| spans(it));
@@ -115,7 +113,7 @@ async fn a_collector_that_is_away_costs_its_traces_and_nothing_else() {
     stage.queue(Step::Succeed, 50);
     stage.until_all_jobs_are_over(&mut daemon).await;
     stage.check_jobs();
-    until("it is said", WAIT_LIMIT, async || {
+    until("it is said", async || {
         daemon.log().contains("traces are not taken, and are lost until they are")
     })
     .await;

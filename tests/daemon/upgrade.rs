@@ -4,20 +4,17 @@
 //! `make campaign NAME=upgrade` builds the first release and names it in `OSTLER_OLD`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use ostler::demo::agent::Step;
 use ostler::store::{History as _, InstanceQuery, Page, SCHEMA, SqlStore, upkeep};
 use ostler_actors::model::{State, Subject, What};
 use rustix::process::Signal;
 
-use crate::support::daemon::{Stage, pool, until};
+use crate::support::daemon::{LONG_JOB, Stage, pool, until};
 use crate::support::postgres::Postgres;
 
 /// How many runners work when the daemon is replaced.
 const RUNNERS: u32 = 12;
-/// How long an orderly stop or a start may take on a loaded machine.
-const WAIT_LIMIT: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_of_the_first_release_are_adopted_by_this_one_on_sqlite() {
@@ -35,8 +32,8 @@ async fn replace_under_load(mut stage: Stage, old: PathBuf) {
     let new = std::mem::replace(&mut stage.program, old.clone());
     let mut daemon = stage.lead().await;
     let finished = stage.queue(Step::Succeed, 50);
-    until("a first job is over", WAIT_LIMIT, async || stage.is_over(finished)).await;
-    let working: Vec<u64> = (0..RUNNERS).map(|_| stage.queue(Step::Succeed, 25_000)).collect();
+    until("a first job is over", async || stage.is_over(finished)).await;
+    let working: Vec<u64> = (0..RUNNERS).map(|_| stage.queue(Step::Succeed, LONG_JOB)).collect();
     stage.until_at_work(&working).await;
     // These wait for a place, and the last of them are queued while no daemon listens.
     for _ in 0..RUNNERS {
@@ -45,7 +42,7 @@ async fn replace_under_load(mut stage: Stage, old: PathBuf) {
     let (machines, processes) = (stage.machines(), stage.processes());
 
     daemon.signal(Signal::TERM);
-    assert_eq!(daemon.ended(WAIT_LIMIT).await.code(), Some(0), "{}", daemon.log());
+    assert_eq!(daemon.ended().await.code(), Some(0), "{}", daemon.log());
     for _ in 0..RUNNERS {
         stage.queue(Step::Succeed, 200);
     }
@@ -70,11 +67,11 @@ async fn replace_under_load(mut stage: Stage, old: PathBuf) {
     }
     stage.check_logs(&[]);
     daemon.signal(Signal::TERM);
-    assert_eq!(daemon.ended(WAIT_LIMIT).await.code(), Some(0), "{}", daemon.log());
+    assert_eq!(daemon.ended().await.code(), Some(0), "{}", daemon.log());
 
     stage.program = old;
     let mut back = stage.spawn();
-    assert_ne!(back.ended(WAIT_LIMIT).await.code(), Some(0));
+    assert_ne!(back.ended().await.code(), Some(0));
     let log = back.log();
     assert!(log.contains("has schema 2 and this program knows 1"), "{log}");
     println!("{} machines kept, {} jobs over", machines.len(), stage.github.jobs().len());

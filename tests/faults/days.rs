@@ -1,4 +1,4 @@
-//! Three days in virtual time (part of `make soak`): the real actors in a world of lies, one daemon from
+//! Three days in virtual time (part of `make campaign NAME=soak`): the real actors in a world of lies, one daemon from
 //! the first hour to the last, and nothing that grows.
 //!
 //! The records, the machines and GitHub's memory of jobs are the world's and grow with history. What the

@@ -13,8 +13,6 @@ use super::table::{Losses, Row};
 
 /// How long a runner may be silent: the machine is busy, and nobody's job shall end for that.
 const LEASE: Duration = Duration::from_secs(30);
-/// How long the last jobs and machines may take.
-const FINISH_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// What a job is called that no pool of ours can serve.
 const ELSEWHERE: &str = "elsewhere";
@@ -31,8 +29,7 @@ pub(crate) struct Herd {
 impl Herd {
     /// Builds a herd for so many runners at once, on SQLite or on a database.
     pub(crate) fn new(store: Option<String>, runners: u32) -> Self {
-        let mut stage = Stage::with_lease(store, &pool(2, runners), LEASE);
-        stage.wait_limit = FINISH_TIMEOUT;
+        let stage = Stage::with_lease(store, &pool(2, runners), LEASE);
         Self { stage, runners, queued: 0, length: (2_000, 8_000) }
     }
 
@@ -84,7 +81,7 @@ impl Herd {
     /// Waits until so many jobs run.
     pub(crate) async fn until_at_work(&self, most: u32) {
         let want = usize::try_from(most).unwrap_or_default();
-        super::support::daemon::until("jobs run", FINISH_TIMEOUT, async || {
+        super::support::daemon::until("jobs run", async || {
             let jobs = self.stage.github.jobs();
             jobs.iter().filter(|job| job.stage == SimStage::InProgress).count() >= want
         })

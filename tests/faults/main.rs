@@ -1,4 +1,4 @@
-//! The fault campaign (`make faults`) and the soak (`make soak`): the real daemon with real processes,
+//! The fault campaign (`make campaign NAME=faults`) and the soak (`make campaign NAME=soak`): the real daemon with real processes,
 //! store and HTTP, and everything that goes wrong around it.
 //!
 //! Each fault has a stage of its own: a daemon under load, the fault, and then the same questions. Is

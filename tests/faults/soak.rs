@@ -1,4 +1,4 @@
-//! The soak (`make soak MINUTES=30`): steady churn, and nothing that grows with time. Three days in
+//! The soak (`make campaign NAME=soak MINUTES=30`): steady churn, and nothing that grows with time. Three days in
 //! virtual time come first (`days`), then so many minutes of reality.
 //!
 //! History is kept for as long as the retention says, so its rows grow until then; what must not grow

@@ -18,8 +18,6 @@ use super::support::daemon::until;
 use super::support::postgres::Postgres;
 use super::table::Row;
 
-const START_TIMEOUT: Duration = Duration::from_mins(2);
-
 fn load() -> u32 {
     asked("LOAD", 40)
 }
@@ -105,10 +103,8 @@ pub(crate) fn disk_is_full(row: &mut Row) {
             assert_eq!(ready.status, 503, "a daemon that cannot save says so: {}", ready.body);
             fs::remove_file(&filler).expect("our file");
             row.injected = format!("disk full × {number}, {} s each", full.elapsed().as_secs());
-            until("it saves again", START_TIMEOUT, async || {
-                daemon.ready().is_some_and(|it| it.status == 200)
-            })
-            .await;
+            until("it saves again", async || daemon.ready().is_some_and(|it| it.status == 200))
+                .await;
             herd.graze(Duration::from_secs(10)).await;
         }
         herd.end(daemon, row).await;
@@ -204,7 +200,7 @@ pub(crate) fn provider_hangs(row: &mut Row) {
         herd.stage.write_config(&format!("{base}\n{external}\n{healthy}"));
         daemon.signal(Signal::HUP);
         let records = herd.stage.records().await;
-        until("nobody hangs any more", Duration::from_mins(5), async || {
+        until("nobody hangs any more", async || {
             let rows = records.live_instances(None).await.unwrap_or_default();
             !rows.iter().any(|row| row.pool.as_str() == "stuck")
         })
@@ -251,7 +247,7 @@ pub(crate) fn clock_jumps(row: &mut Row) {
     });
 }
 
-/// The daemon is frozen for a minute, twenty times its lease, while its jobs go on; a second one
+/// The daemon is frozen for a minute, four times its lease, while its jobs go on; a second one
 /// takes over on the same database, and the sleeper wakes up beside it.
 pub(crate) fn daemon_sleeps(row: &mut Row) {
     let Some(server) = Postgres::start() else {
@@ -263,19 +259,18 @@ pub(crate) fn daemon_sleeps(row: &mut Row) {
         let mut herd = Herd::new(Some(server.database()), load());
         let mut sleeper = herd.stage.lead().await;
         let mut second = herd.stage.spawn();
-        until("a second daemon stands by", START_TIMEOUT, async || second.stage() == "standby")
-            .await;
+        until("a second daemon stands by", async || second.stage() == "standby").await;
         herd.graze(Duration::from_secs(15)).await;
         let frozen = Instant::now();
         sleeper.signal(Signal::STOP);
-        herd.stage.until_it_leads(&mut second, START_TIMEOUT).await;
+        herd.stage.until_it_leads(&mut second).await;
         let led = frozen.elapsed();
         let rest = Duration::from_mins(1).saturating_sub(frozen.elapsed());
         herd.graze(rest).await;
         sleeper.signal(Signal::CONT);
-        row.injected = "SIGSTOP for 60 s, lease 3 s".into();
+        row.injected = "SIGSTOP for 60 s, lease 15 s".into();
         row.note = format!("the standby led after {:.1} s", led.as_secs_f64());
-        until("the sleeper stands by", START_TIMEOUT, async || sleeper.stage() == "standby").await;
+        until("the sleeper stands by", async || sleeper.stage() == "standby").await;
         herd.graze(Duration::from_secs(10)).await;
         herd.end(second, row).await;
         drop(sleeper);

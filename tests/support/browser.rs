@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// How long a page may take to show something.
-const WAIT_LIMIT: Duration = Duration::from_mins(1);
+use super::{HANG_LIMIT, skip};
+
 /// How often a condition is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long one command of the driver may take.
@@ -56,9 +56,7 @@ impl Browser {
         let there =
             |paths: &[&'static str]| paths.iter().find(|path| Path::new(path).exists()).copied();
         let (Some(driver), Some(browser)) = (there(&DRIVERS), there(&BROWSERS)) else {
-            eprintln!(
-                "SKIPPED: no Chromium and its driver (apt-get install chromium chromium-driver)"
-            );
+            skip::say("no Chromium and its driver (apt-get install chromium chromium-driver)");
             return None;
         };
         let profile =
@@ -149,7 +147,7 @@ impl Browser {
 
     /// Waits until a condition, the body of a function in the page, holds.
     pub(crate) async fn until(&self, what: &str, condition: &str) {
-        let deadline = Instant::now() + WAIT_LIMIT;
+        let deadline = Instant::now() + HANG_LIMIT;
         while self.run(condition) != json!(true) {
             assert!(
                 Instant::now() < deadline,
@@ -287,7 +285,9 @@ impl Browser {
         let Ok((_, answer)) = self.exchange("POST", &path, &data) else { return "no file".into() };
         let png = answer["value"]["data"].as_str().unwrap_or_default();
         let png = base64::engine::general_purpose::STANDARD.decode(png).unwrap_or_default();
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failed-page.png");
+        let name = self.profile.path().with_extension("png");
+        let name = name.file_name().unwrap_or_default();
+        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::write(&place, png).map_or_else(|_| "no file".into(), |()| place.display().to_string())
     }
 }

@@ -17,7 +17,7 @@ pub(crate) fn certificates(folder: &Path) -> bool {
             "x509 -req -in it.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out it.pem",
         );
     if !made {
-        eprintln!("SKIPPED: `openssl` is not here to make certificates");
+        super::skip::say("`openssl` is not here to make certificates");
     }
     made
 }

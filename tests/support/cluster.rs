@@ -18,12 +18,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures_util::StreamExt as _;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, ResourceQuota, ServiceAccount};
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -32,6 +31,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::kubelet::Kubelet;
+use super::skip;
 
 /// Marks a pod that the played kubelet does not take away.
 const DETAINED: &str = "tests/detained";
@@ -149,9 +149,8 @@ impl Cluster {
 
     /// Makes a namespace with a node of its own.
     pub(crate) async fn place(self: &Arc<Self>) -> Arc<Place> {
-        static PLACES: AtomicU32 = AtomicU32::new(0);
-        let number = PLACES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("t{}-{number}", std::process::id());
+        // The server outlives a test process, and process ids are used again.
+        let name = format!("t{}", uuid::Uuid::new_v4().simple());
         let namespaces: Api<Namespace> = Api::all(self.admin());
         let namespace = serde_json::from_value(json!({ "metadata": { "name": name } })).unwrap();
         namespaces.create(&PostParams::default(), &namespace).await.expect("a namespace");
@@ -214,12 +213,13 @@ impl Place {
 
     /// Puts a pod on the node.
     pub(crate) async fn bind(&self, pod: &str) {
-        self.try_bind(pod).await.expect("it is bound");
+        self.try_bind(pod, None).await.expect("it is bound");
     }
 
-    async fn try_bind(&self, pod: &str) -> kube::Result<Value> {
+    /// Puts a pod on the node, if the pod of that name is still this one.
+    async fn try_bind(&self, pod: &str, uid: Option<&str>) -> kube::Result<Value> {
         let binding = json!({
-            "apiVersion": "v1", "kind": "Binding", "metadata": { "name": pod },
+            "apiVersion": "v1", "kind": "Binding", "metadata": { "name": pod, "uid": uid },
             "target": { "apiVersion": "v1", "kind": "Node", "name": self.node() },
         });
         self.pods().create_subresource("binding", pod, &PostParams::default(), &binding).await
@@ -263,16 +263,23 @@ impl Place {
 
     async fn look_after(&self, pod: &Pod, up: &Value) {
         let name = pod.metadata.name.as_deref().expect("a name");
+        // The event may be old, and another pod may have this name by now.
+        let uid = pod.metadata.uid.as_deref();
         let bound = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
         let detained =
             pod.metadata.annotations.as_ref().is_some_and(|remarks| remarks.contains_key(DETAINED));
         if pod.metadata.deletion_timestamp.is_some() && !detained {
-            let at_once = DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
+            let this = Preconditions { uid: uid.map(str::to_owned), resource_version: None };
+            let at_once = DeleteParams {
+                grace_period_seconds: Some(0),
+                preconditions: Some(this),
+                ..Default::default()
+            };
             drop(self.pods().delete(name, &at_once).await);
         } else if !bound && pod.metadata.deletion_timestamp.is_none() {
             // It may have been deleted meanwhile.
-            if self.try_bind(name).await.is_ok() && !up.is_null() {
-                let patch = Patch::Strategic(json!({ "status": up }));
+            if self.try_bind(name, uid).await.is_ok() && !up.is_null() {
+                let patch = Patch::Strategic(json!({ "metadata": { "uid": uid }, "status": up }));
                 drop(self.pods().patch_status(name, &PatchParams::default(), &patch).await);
             }
         }
@@ -429,7 +436,7 @@ fn programs() -> Option<PathBuf> {
     if ["kube-apiserver", "etcd"].iter().all(|program| bin.join(program).exists()) {
         return Some(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/kube"));
     }
-    eprintln!("SKIPPED: no API server in {} (make kube builds it)", bin.display());
+    skip::say(&format!("no API server in {} (make kube builds it)", bin.display()));
     None
 }
 

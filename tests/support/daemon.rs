@@ -22,19 +22,22 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+use super::HANG_LIMIT;
+use super::port::Port;
 pub(crate) use super::process::Daemon;
 use super::process::{DEBUG, kill_all, living_runners, marked};
 
-/// How long GitHub waits for a word of a runner before its job is lost.
-const LEASE: Duration = Duration::from_secs(4);
-/// The same where so many processes share the machine that a word may be late.
-const CROWDED_LEASE: Duration = Duration::from_secs(15);
+/// How long the simulated GitHub waits for a renewal before it fails the job. Runners renew every half
+/// second, and on a busy machine a renewal may be seconds late.
+const LEASE: Duration = Duration::from_secs(15);
 /// From so many runners on a machine is crowded.
 pub(crate) const CROWD: u32 = 20;
 /// What webhooks are signed with.
 pub(crate) const WEBHOOK_SECRET: &str = "a secret of the tests";
-/// How long jobs and machines may take.
-const WAIT_LIMIT: Duration = Duration::from_secs(150);
+/// Milliseconds of a job that must run until the test has seen it, and must end within the test.
+pub(crate) const LONG_JOB: u64 = 45_000;
+/// Milliseconds of a job that runs longer than its test.
+pub(crate) const ENDLESS_JOB: u64 = 3_600_000;
 /// How often a condition is looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -49,10 +52,8 @@ pub(crate) struct Stage {
     starts: AtomicU32,
     /// Whether leftovers are the test's business.
     left: bool,
-    /// How long jobs and machines may take.
-    pub(crate) wait_limit: Duration,
     /// The port of every daemon, where machines ask it for work; none: any.
-    port: Option<u16>,
+    port: Option<Port>,
     /// What the daemons find in their environment.
     pub(crate) environment: Vec<(String, String)>,
 }
@@ -60,7 +61,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// Builds a stage on an SQLite file of its own.
     pub(crate) fn on_sqlite(pools: &str) -> Self {
-        Self::with_lease(None, pools, lease_for(pools))
+        Self::with_lease(None, pools, LEASE)
     }
 
     /// Builds a stage on an SQLite file, whose daemons all listen where warm machines ask for work.
@@ -73,20 +74,19 @@ impl Stage {
 
     /// Chooses one port for all daemons of this stage, where machines reach them.
     pub(crate) fn be_asked_for_work(&mut self) {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        self.port = Some(free.local_addr().expect("a port").port());
+        self.port = Some(Port::choose());
     }
 
     /// Builds a stage with a GitHub that limits calls and says so.
     pub(crate) fn limited(pools: &str, calls: u32) -> Self {
         let folder = folder();
         let store = format!("sqlite://{}/ostler.db", folder.path().display());
-        Self::build(folder, store, pools, Some(calls), lease_for(pools))
+        Self::build(folder, store, pools, Some(calls), LEASE)
     }
 
     /// Builds a stage on a database of a server.
     pub(crate) fn on(store: String, pools: &str) -> Self {
-        Self::with_lease(Some(store), pools, lease_for(pools))
+        Self::with_lease(Some(store), pools, LEASE)
     }
 
     /// Builds a stage whose runners may be silent for so long; on SQLite if no store is named.
@@ -116,7 +116,6 @@ impl Stage {
             program: env!("CARGO_BIN_EXE_ostler").into(),
             starts: AtomicU32::new(0),
             left: false,
-            wait_limit: WAIT_LIMIT,
             port: None,
             environment: Vec::new(),
         };
@@ -145,8 +144,9 @@ impl Stage {
             name: "tested",
             folder: self.folder.path(),
             store: &self.store,
-            store_more: "lease = \"3s\"\nseal_key = { file = \"seal.key\" }",
-            port: self.port,
+            // A daemon on a busy machine may get no CPU time for seconds.
+            store_more: "lease = \"15s\"\nseal_key = { file = \"seal.key\" }",
+            port: self.port.as_ref().map(|port| port.number),
         };
         let hurry = r#"
 [reaper]
@@ -161,13 +161,13 @@ orphan_after = "5s"
 forge = "github"
 scope = "acme"
 provider = "local"
-boot_timeout = "30s"
+boot_timeout = "5m"
 idle_confirm = "2s"
 linger = "1s"
 zombie_after = "5s"
 absence_confirm = "2s"
 scale_down_after = "60s"
-stuck_after = "150s"
+stuck_after = "5m"
 start_permits_per_host = 64
 "#;
         around.config(&self.github) + hurry
@@ -198,13 +198,20 @@ start_permits_per_host = 64
     /// Starts a daemon, waits until it leads, and lets GitHub tell it of jobs.
     pub(crate) async fn lead(&self) -> Daemon {
         let mut daemon = self.spawn();
-        self.until_it_leads(&mut daemon, Duration::from_secs(30)).await;
+        self.until_it_leads(&mut daemon).await;
+        // `/readyz` says 200 from the moment the lease is taken. Until the fleet has started, an
+        // operator's request is answered with 503.
+        until("its fleet has started", async || {
+            daemon.must_live();
+            daemon.log().contains("the ledger is open")
+        })
+        .await;
         daemon
     }
 
     /// Waits until a daemon leads, and lets GitHub tell it of jobs.
-    pub(crate) async fn until_it_leads(&self, daemon: &mut Daemon, wait_limit: Duration) {
-        until("a daemon leads", wait_limit, async || {
+    pub(crate) async fn until_it_leads(&self, daemon: &mut Daemon) {
+        until("a daemon leads", async || {
             daemon.must_live();
             daemon.ready().is_some_and(|ready| ready.status == 200)
         })
@@ -248,16 +255,16 @@ start_permits_per_host = 64
         matches!(self.job(id).stage, SimStage::Completed(_))
     }
 
-    /// Waits until jobs run.
+    /// Waits until jobs have started; a short one may have ended by then.
     pub(crate) async fn until_at_work(&self, jobs: &[u64]) {
-        let runs = |id: &u64| self.job(*id).stage == SimStage::InProgress;
-        until("jobs run", self.wait_limit, async || jobs.iter().all(runs)).await;
+        let runs = |id: &u64| self.job(*id).starts > 0;
+        until("jobs run", async || jobs.iter().all(runs)).await;
     }
 
     /// Waits until all jobs are over.
     pub(crate) async fn until_all_jobs_are_over(&self, daemon: &mut Daemon) {
         let is_over = |job: &SimJob| matches!(job.stage, SimStage::Completed(_));
-        until("all jobs are over", self.wait_limit, async || {
+        until("all jobs are over", async || {
             daemon.must_live();
             self.github.jobs().iter().all(is_over)
         })
@@ -290,14 +297,14 @@ start_permits_per_host = 64
         self.configure(pools);
         daemon.signal(Signal::HUP);
         let records = self.records().await;
-        until("everyone is gone", self.wait_limit, async || {
+        until("everyone is gone", async || {
             daemon.must_live();
             records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
         .await;
         // Also of a job that began and ended while the daemon was down, all its deliveries lost: it
         // lost its pool, so it is asked about.
-        until("GitHub's last word is heard", self.wait_limit, async || {
+        until("GitHub's last word is heard", async || {
             records.open_jobs().await.is_ok_and(|jobs| jobs.is_empty())
         })
         .await;
@@ -398,12 +405,6 @@ fn folder() -> TempDir {
     tempfile::Builder::new().prefix("ostler-daemon-").tempdir().expect("a folder")
 }
 
-/// Returns how long runners of these pools may be silent.
-fn lease_for(pools: &str) -> Duration {
-    let most = pools.lines().find_map(|line| line.strip_prefix("max = ")?.parse::<u32>().ok());
-    if most.is_some_and(|most| most >= CROWD) { CROWDED_LEASE } else { LEASE }
-}
-
 /// Returns a pool of the usual labels.
 pub(crate) fn pool(min_idle: u32, max: u32) -> String {
     format!(
@@ -411,15 +412,11 @@ pub(crate) fn pool(min_idle: u32, max: u32) -> String {
     )
 }
 
-/// Waits until something is true, and fails with its name if that takes too long.
-pub(crate) async fn until(
-    what: &str,
-    wait_limit: Duration,
-    mut is_true: impl AsyncFnMut() -> bool,
-) {
-    let deadline = Instant::now() + wait_limit;
+/// Waits until something is true, and fails with its name after [`HANG_LIMIT`].
+pub(crate) async fn until(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + HANG_LIMIT;
     while !is_true().await {
-        assert!(Instant::now() < deadline, "waited {wait_limit:?} in vain until {what}");
+        assert!(Instant::now() < deadline, "waited {HANG_LIMIT:?} in vain until {what}");
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

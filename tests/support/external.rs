@@ -2,13 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
 /// Returns the compiled provider; built once for every state of its source.
 pub(crate) fn compiled() -> PathBuf {
+    // The tests of one process share one build; the first of them makes it.
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build).clone()
+}
+
+fn build() -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/provider.rs");
     let text = fs::read(&source).expect("a source");
     let mark = text.iter().fold(0xcbf2_9ce4_8422_2325_u64, |mark, byte| {
@@ -17,10 +25,11 @@ pub(crate) fn compiled() -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let built = place.join(format!("provider-{mark:016x}"));
     if !built.exists() {
-        // Others build it at the same moment, each in a folder of his own.
-        let folder = place.join(format!("provider-{mark:016x}.{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("our folder");
-        let draft = folder.join("provider");
+        // Another process may build it at the same moment: each has a folder of its own, and the
+        // rename is atomic, so an incomplete program is never visible.
+        let folder = tempfile::Builder::new().prefix("provider-").tempdir_in(place);
+        let folder = folder.expect("a folder of its own");
+        let draft = folder.path().join("provider");
         let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
         let status = Command::new(rustc)
             .args(["--edition=2021", "-O", "-o"])
@@ -30,7 +39,6 @@ pub(crate) fn compiled() -> PathBuf {
             .expect("a compiler");
         assert!(status.success(), "the provider of the tests does not compile");
         fs::rename(draft, &built).expect("our folder");
-        fs::remove_dir_all(folder).expect("our folder");
     }
     built
 }
@@ -38,6 +46,23 @@ pub(crate) fn compiled() -> PathBuf {
 /// Returns the provider in shell.
 pub(crate) fn in_shell() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/provider.sh")
+}
+
+/// Writes an executable file that can be started at once.
+///
+/// Another process writes it. A file that this process has open for writing is inherited by any child
+/// that another test forks at that moment, and starting it fails with ETXTBSY until that child execs.
+pub(crate) fn write_program(path: &Path, text: &str) {
+    let mut install = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(path)
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("install starts");
+    let mut stdin = install.stdin.take().expect("a pipe");
+    stdin.write_all(text.as_bytes()).expect("it reads");
+    drop(stdin);
+    assert!(install.wait().expect("its end").success(), "cannot write {}", path.display());
 }
 
 /// Holds a provider's configuration and its own records.
@@ -96,7 +121,7 @@ impl Cloud {
     }
 
     /// Returns the lines the provider wrote into one of its files.
-    pub(crate) fn remarks(&self, file: &str) -> Vec<String> {
+    pub(crate) fn lines_of(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.state().join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
@@ -104,7 +129,7 @@ impl Cloud {
     /// Returns what was called, in order.
     pub(crate) fn calls(&self) -> Vec<String> {
         let word = |line: String| line.split(' ').next().unwrap_or_default().to_owned();
-        self.remarks("calls").into_iter().map(word).collect()
+        self.lines_of("calls").into_iter().map(word).collect()
     }
 
     /// Returns how many calls are under way.
@@ -116,7 +141,7 @@ impl Cloud {
     /// Returns how many calls were under way at once, at most.
     pub(crate) fn most_at_once(&self) -> usize {
         let number = |line: &String| line.split(' ').next_back()?.parse().ok();
-        self.remarks("calls").iter().filter_map(number).max().unwrap_or_default()
+        self.lines_of("calls").iter().filter_map(number).max().unwrap_or_default()
     }
 
     /// Returns what the provider was told when it made the machine of a name.

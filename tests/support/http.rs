@@ -2,12 +2,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer may take.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+use super::HANG_LIMIT;
 
 /// Holds an answer.
 #[derive(Clone, Debug)]
@@ -71,7 +69,7 @@ impl Client {
     /// Sends bytes and reads one answer.
     pub(crate) fn raw(&self, request: &str) -> Answer {
         let mut stream = TcpStream::connect(self.address).expect("the server listens");
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a timeout");
+        stream.set_read_timeout(Some(HANG_LIMIT)).expect("a timeout");
         stream.write_all(request.as_bytes()).expect("a request");
         let mut answer = Vec::new();
         // A server that refuses may close while we still send.

@@ -14,6 +14,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
+use super::skip;
+
+/// A server that does not answer for this long hangs. It is a guard, not a measure.
+const HANG_LIMIT: Duration = Duration::from_mins(10);
+
 /// Is a running server.
 pub(crate) struct Postgres {
     home: TempDir,
@@ -32,9 +37,7 @@ impl Postgres {
     /// Starts a server with one setting of its own.
     pub(crate) fn start_with(setting: &'static str) -> Option<Self> {
         let Some(programs) = programs() else {
-            eprintln!(
-                "SKIPPED: no PostgreSQL under /usr/lib/postgresql (apt-get install postgresql)"
-            );
+            skip::say("no PostgreSQL under /usr/lib/postgresql (apt-get install postgresql)");
             return None;
         };
         let home = tempfile::Builder::new().prefix("ostler-pg-").tempdir().expect("a folder");
@@ -119,13 +122,13 @@ impl Postgres {
             .args(["-c", "shared_buffers=16MB", "-c", "restart_after_crash=on"])
             .stdout(Stdio::null())
             .stderr(log.expect("a log file"));
-        let wait_limit = Instant::now() + Duration::from_mins(1);
+        let hung_at = Instant::now() + HANG_LIMIT;
         self.server = Some(command.spawn().expect("the server starts"));
         while !self.answers() {
             let ended = self.server.as_mut().map(Child::try_wait);
             let log = || fs::read_to_string(self.home.path().join("log")).unwrap_or_default();
             assert!(matches!(ended, Some(Ok(None))), "the server ended: {}", log());
-            assert!(Instant::now() < wait_limit, "the server does not answer: {}", log());
+            assert!(Instant::now() < hung_at, "the server does not answer: {}", log());
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -14,6 +14,8 @@ use super::daemon::until;
 
 /// What the daemons of tests log.
 pub(crate) const DEBUG: &str = "warn,ostler=debug,ostler_actors=debug,octocrab=off";
+/// How long to wait for `/readyz`: a daemon that a test has stopped with SIGSTOP never answers.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Is one daemon. Dropping it kills it, and touches no machine.
 pub(crate) struct Daemon {
@@ -88,8 +90,8 @@ impl Daemon {
     /// Asks whether it is ready; nothing if it does not answer.
     pub(crate) fn ready(&mut self) -> Option<Ready> {
         let address = self.address()?;
-        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(2)).ok()?;
-        stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+        let mut stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT).ok()?;
+        stream.set_read_timeout(Some(ANSWER_LIMIT)).ok()?;
         write!(stream, "GET /readyz HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
@@ -127,9 +129,9 @@ impl Daemon {
     }
 
     /// Waits for its end.
-    pub(crate) async fn ended(&mut self, wait_limit: Duration) -> ExitStatus {
+    pub(crate) async fn ended(&mut self) -> ExitStatus {
         let mut status = None;
-        until("a daemon ends", wait_limit, async || {
+        until("a daemon ends", async || {
             status = self.child.try_wait().expect("our child");
             status.is_some()
         })

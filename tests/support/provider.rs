@@ -3,7 +3,8 @@
 //!
 //! Its configuration is lines of `key=value`: `state` (a folder), `missing` (what it does about a
 //! machine that is not there: an exit code, or `empty`), `do.COMMAND` (how it misbehaves),
-//! `before.COMMAND` and `after.COMMAND` (milliseconds), `list` (elements to add to listings), `boot`
+//! `before.COMMAND` and `after.COMMAND` (milliseconds, or `until:FILE`: until that file exists; with
+//! `.POOL` appended only for machines whose name begins with it), `list` (elements to add to listings), `boot`
 //! (machines run the script they are given, with these variables, as processes marked `VM_ID`).
 //!
 //! | in `state` | is |
@@ -11,6 +12,7 @@
 //! | `machines/ID` | a machine: name, pool, controller, status, one a line |
 //! | `made`, `unmade` | every machine ever: id and name |
 //! | `calls` | every call: command, and how many calls were under way |
+//! | `told` | every order that was read completely: name |
 //! | `bootstrap/NAME` | what was said when it was made |
 //! | `running/PID` | a call under way |
 
@@ -55,9 +57,23 @@ fn main() -> ExitCode {
     let under_way = fs::read_dir(state.join("running")).expect("our folder").flatten();
     let under_way = under_way.filter(|entry| lives(&entry.file_name())).count();
     note(&state, "calls", &format!("{command} {under_way}"));
-    pause(&config, "before", &command);
-    let step = config.get(&format!("do.{command}")).cloned().unwrap_or_default();
-    match step.split_once(':').unwrap_or((step.as_str(), "")) {
+    // From here on the order is complete, even if the caller dies.
+    let mut said = String::new();
+    let mut whom = variable("GARM_INSTANCE_ID");
+    if command == "CreateInstance" {
+        std::io::stdin().read_to_string(&mut said).expect("a bootstrap");
+        if said.is_empty() {
+            eprintln!("nothing was ordered");
+            leave(1);
+        }
+        whom = field(&said, "name");
+        note(&state, "told", &whom);
+    } else if let Some(machine) = find(&state, &whom) {
+        whom = machine.name;
+    }
+    pause(&config, &state, "before", &command, &whom);
+    let deed = config.get(&format!("do.{command}")).cloned().unwrap_or_default();
+    match deed.split_once(':').unwrap_or((deed.as_str(), "")) {
         ("hang", _) => hang(),
         ("flood", _) => flood(),
         ("abort", _) => std::process::abort(),
@@ -67,8 +83,8 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let answer = answer(&command, &config, &state, &step);
-    pause(&config, "after", &command);
+    let answer = answer(&command, &config, &state, &deed, &said);
+    pause(&config, &state, "after", &command, &whom);
     fs::remove_file(&mark).ok();
     match step.split_once(':').unwrap_or((step.as_str(), "")) {
         ("hang_after", _) => hang(),
@@ -90,19 +106,23 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn answer(command: &str, config: &BTreeMap<String, String>, state: &Path, step: &str) -> String {
+fn answer(
+    command: &str,
+    config: &BTreeMap<String, String>,
+    state: &Path,
+    deed: &str,
+    said: &str,
+) -> String {
     match command {
         "CreateInstance" => {
-            let mut said = String::new();
-            std::io::stdin().read_to_string(&mut said).expect("a bootstrap");
-            let name = field(&said, "name");
-            fs::write(state.join("bootstrap").join(&name), &said).expect("our folder");
+            let name = field(said, "name");
+            fs::write(state.join("bootstrap").join(&name), said).expect("our folder");
             let mut made = make(state, &name);
             if step == "twice" {
                 made = make(state, &name);
             }
             if let Some(variables) = config.get("boot") {
-                boot(state, &made, &said, variables);
+                boot(state, &made, said, variables);
             }
             shown(&made)
         }
@@ -260,8 +280,24 @@ fn note(state: &Path, file: &str, line: &str) {
     file.write_all(format!("{line}\n").as_bytes()).expect("our folder");
 }
 
-fn pause(config: &BTreeMap<String, String>, when: &str, command: &str) {
-    if let Some(millis) = config.get(&format!("{when}.{command}")).and_then(|it| it.parse().ok()) {
+fn pause(
+    config: &BTreeMap<String, String>,
+    state: &Path,
+    when: &str,
+    command: &str,
+    whom: &str,
+) {
+    let key = format!("{when}.{command}");
+    let pool = whom.split('-').next().unwrap_or_default();
+    let Some(pause) = config.get(&format!("{key}.{pool}")).or_else(|| config.get(&key)) else {
+        return;
+    };
+    if let Some(file) = pause.strip_prefix("until:") {
+        // The test removes the folder at its end.
+        while state.exists() && !Path::new(file).exists() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    } else if let Ok(millis) = pause.parse() {
         thread::sleep(Duration::from_millis(millis));
     }
 }

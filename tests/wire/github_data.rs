@@ -20,7 +20,7 @@ fn missing<T>(what: &str) -> Option<T> {
         std::env::var_os("OSTLER_NEED_DATA").is_none(),
         "{what} is not in the cache; `make data` fetches it"
     );
-    eprintln!("skipped: {what} is not in the cache; `make data` fetches it");
+    crate::support::skip::say(&format!("{what} is not in the cache (make data fetches it)"));
     None
 }
 

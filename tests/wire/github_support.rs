@@ -49,7 +49,7 @@ pub(super) fn app_of(sim: &SimGitHub) -> Credential {
 
 pub(super) fn settings(sim: &SimGitHub, credential: Credential) -> Settings {
     let mut settings = Settings::new(ForgeId::new("github"), sim.api_url(), credential);
-    settings.timeout = Duration::from_secs(10);
+    settings.timeout = Duration::from_mins(1);
     settings
 }
 

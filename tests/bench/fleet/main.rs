@@ -28,6 +28,8 @@ mod part;
 #[expect(dead_code, reason = "the bench kills no servers")]
 mod postgres;
 mod reader;
+#[path = "../../support/skip.rs"]
+mod skip;
 mod speed;
 mod stage;
 

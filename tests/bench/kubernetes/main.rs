@@ -22,6 +22,7 @@ mod support {
 
     pub(crate) mod cluster;
     pub(crate) mod kubelet;
+    pub(crate) mod skip;
 }
 
 use std::collections::BTreeMap;

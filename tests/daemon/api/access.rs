@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::support::port::Port;
 
 /// Everything there is, with the method it takes.
 fn operations() -> Vec<(String, String)> {
@@ -155,7 +156,7 @@ async fn whoever_sends_a_request_drop_by_drop_is_hung_up_on_and_keeps_nobody_wai
     let house = House::open(&pool(0, 1)).await;
     let slow = |_| {
         let mut stream = std::net::TcpStream::connect(house.nobody.address).expect("it listens");
-        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("a timeout");
+        stream.set_read_timeout(Some(HANG_LIMIT)).expect("a timeout");
         stream.write_all(b"GET /api/v1/fleet HTTP/1.1\r\nHost: x\r\nX-Slow: ").expect("a part");
         stream
     };
@@ -263,9 +264,8 @@ async fn without_tokens_only_this_machines_own_pages_and_programs_are_heard() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_public_address_serves_webhooks_and_nothing_else() {
     let stage = Stage::on_sqlite("");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let public = free.local_addr().expect("an address");
-    drop(free);
+    let port = Port::choose();
+    let public = std::net::SocketAddr::from(([127, 0, 0, 1], port.number));
     let base = stage.base().replace(
         "listen = \"127.0.0.1:0\"",
         &format!("listen = \"127.0.0.1:0\"\npublic_listen = \"{public}\""),

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::support::daemon::ENDLESS_JOB;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_read_answers_with_what_it_promises() {
@@ -63,7 +64,7 @@ async fn a_death_is_told_with_verdict_log_and_timeline_after_it_is_gone() {
     let mut house = House::open(&pool(0, 4)).await;
     let name = house.death().await;
     let eye = house.eye.clone();
-    until("nothing is left of it", WAIT_LIMIT, async || {
+    until("nothing is left of it", async || {
         eye.get(&format!("/api/v1/instances/{name}")).json()["state"] == "deleted"
     })
     .await;
@@ -92,7 +93,7 @@ async fn a_death_is_told_with_verdict_log_and_timeline_after_it_is_gone() {
         assert_eq!(found["items"].as_array().map(Vec::len), Some(count), "{query}");
     }
     let job = death["job"].as_str().expect("a job").to_owned();
-    until("the job is over", WAIT_LIMIT, async || {
+    until("the job is over", async || {
         eye.get(&format!("/api/v1/jobs/{}", job.replace('/', "%2F"))).json()["state"] == "completed"
     })
     .await;
@@ -114,13 +115,13 @@ async fn a_death_is_told_with_verdict_log_and_timeline_after_it_is_gone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_that_waits_says_why() {
     let mut house = House::open(&pool(0, 1)).await;
-    let first = house.stage.queue(Step::Succeed, 20_000);
+    let first = house.stage.queue(Step::Succeed, ENDLESS_JOB);
     house.stage.until_at_work(&[first]).await;
     house.instance_in("busy").await;
     house.stage.queue(Step::Succeed, 10);
     let eye = house.eye.clone();
     let queued = || eye.get("/api/v1/jobs?state=queued").json();
-    until("a job waits", WAIT_LIMIT, async || {
+    until("a job waits", async || {
         queued()["items"][0]["why"].as_str().is_some_and(|why| why.contains("maximum: 1 of 1"))
     })
     .await;
@@ -137,13 +138,13 @@ async fn a_job_that_waits_says_why() {
         repository: "web".into(),
         enterprise: None,
     };
-    let removal = ostler::demo::github::JobPlan {
+    let job = ostler::demo::github::JobPlan {
         name: "odd".into(),
         labels: ["self-hosted", "linux", "gpu"].iter().collect(),
         script: json!(ostler::demo::agent::Script { step: Step::Succeed, millis: 1 }),
     };
-    house.stage.github.queue(&place, removal);
-    until("an unserved job is shown", WAIT_LIMIT, async || {
+    house.stage.github.queue(&place, job);
+    until("an unserved job is shown", async || {
         queued()["items"].as_array().is_some_and(|jobs| {
             jobs.iter()
                 .any(|job| job["pool"].is_null() && job["why"].to_string().contains("lacks [gpu]"))
@@ -157,7 +158,7 @@ async fn a_job_that_waits_says_why() {
 async fn lists_are_parted_and_the_parts_fit() {
     let mut house = House::open(&pool(3, 4)).await;
     let eye = house.eye.clone();
-    until("three are idle", WAIT_LIMIT, async || {
+    until("three are idle", async || {
         house.daemon.must_live();
         eye.get("/api/v1/fleet").json()["instances"]["states"]["idle"] == 3
     })
@@ -233,11 +234,8 @@ async fn an_operator_drains_resumes_and_sends_away_and_all_of_it_is_on_record() 
     let drained = ops.post("/api/v1/pools/linux/drain", &json!({}));
     assert_eq!((drained.status, drained.json()), (200, json!({"pool": "linux", "draining": true})));
     assert_eq!(ops.post("/api/v1/pools/nobody/drain", &json!({})).status, 404);
-    until("it drains", WAIT_LIMIT, async || {
-        ops.get("/api/v1/pools/linux").json()["draining"] == true
-    })
-    .await;
-    until("the drained instance is gone", WAIT_LIMIT, async || {
+    until("it drains", async || ops.get("/api/v1/pools/linux").json()["draining"] == true).await;
+    until("the drained instance is gone", async || {
         ops.get(&format!("/api/v1/instances/{name}")).json()["state"] == "deleted"
     })
     .await;
@@ -251,9 +249,9 @@ async fn an_operator_drains_resumes_and_sends_away_and_all_of_it_is_on_record() 
     assert_eq!(unsaid.status, 400, "force needs a reason: {unsaid:?}");
     let told = ops.send("DELETE", &path, Some(r#"{"why": "it looks odd"}"#));
     assert_eq!((told.status, &told.json()["answer"]), (200, &json!("going")), "{told:?}");
-    until("it is gone", WAIT_LIMIT, async || ops.get(&path).json()["state"] == "deleted").await;
-    let removal = ops.get(&path).json()["wish"].clone();
-    assert_eq!((&removal["who"], &removal["why"]), (&json!("ops"), &json!("it looks odd")));
+    until("it is gone", async || ops.get(&path).json()["state"] == "deleted").await;
+    let wish = ops.get(&path).json()["wish"].clone();
+    assert_eq!((&wish["who"], &wish["why"]), (&json!("ops"), &json!("it looks odd")));
 
     let fresh = house.instance_in("idle").await;
     let path = format!("/api/v1/instances/{}", fresh["name"].as_str().expect("a name"));
@@ -288,11 +286,7 @@ async fn a_forgotten_instance_is_a_leak_on_record() {
     let told = house.ops.post(&format!("{path}/forget"), &json!({"why": "the host burnt down"}));
     assert_eq!(told.status, 200, "{told:?}");
     let ops = house.ops.clone();
-    until("it is struck off", WAIT_LIMIT, async || ops.get(&path).json()["state"] == "deleted")
-        .await;
-    until("it counts as a leak", WAIT_LIMIT, async || {
-        ops.get("/api/v1/fleet").json()["leaks"] == 1
-    })
-    .await;
+    until("it is struck off", async || ops.get(&path).json()["state"] == "deleted").await;
+    until("it counts as a leak", async || ops.get("/api/v1/fleet").json()["leaks"] == 1).await;
     house.stage.leave();
 }

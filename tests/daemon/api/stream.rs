@@ -11,7 +11,7 @@ struct Reader {
 impl Reader {
     fn open(client: &Client, after: Option<i64>) -> Self {
         let mut stream = TcpStream::connect(client.address).expect("the server listens");
-        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("a timeout");
+        stream.set_read_timeout(Some(HANG_LIMIT)).expect("a timeout");
         let after = after.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
         let token = client.token.as_deref().unwrap_or_default();
         write!(
@@ -89,9 +89,8 @@ async fn followers_do_not_hold_up_the_end_of_the_daemon() {
     let mut house = House::open(&pool(0, 1)).await;
     let mut reader = Reader::open(&house.eye, None);
     reader.next("fleet");
-    let began = tokio::time::Instant::now();
     house.daemon.signal(rustix::process::Signal::TERM);
-    let end = house.daemon.ended(WAIT_LIMIT).await;
+    let end = house.daemon.ended().await;
     assert_eq!(end.code(), Some(0));
-    assert!(began.elapsed() < Duration::from_secs(4), "took {:?}", began.elapsed());
+    assert!(!house.daemon.log().contains("cut off"), "{}", house.daemon.log());
 }

@@ -9,7 +9,7 @@ use super::*;
 /// Waits until one instance is idle; returns its name.
 async fn one_idle(daemon: &mut Daemon) -> String {
     let idle = ["instances", "--state", "idle"];
-    until("one is idle", WAIT_LIMIT, async || json(daemon, &idle)["items"][0].is_object()).await;
+    until("one is idle", async || json(daemon, &idle)["items"][0].is_object()).await;
     json(daemon, &idle)["items"][0]["name"].as_str().expect("a name").to_owned()
 }
 
@@ -22,7 +22,7 @@ async fn a_machine_out_of_reach_is_forgotten_with_a_reason_and_stays_a_leak() {
     assert_eq!(unsaid.status.code(), Some(2), "{unsaid:?}");
     let told = said(&mut daemon, &["instance", "forget", &name, "--why", "its host burnt down"]);
     assert!(told.starts_with(&format!("{name}: ")), "{told}");
-    until("it is a leak", WAIT_LIMIT, async || {
+    until("it is a leak", async || {
         said(&mut daemon, &["status"]).contains("! 1 machine that nobody answers for")
     })
     .await;
@@ -39,7 +39,7 @@ async fn machines_made_after_a_backup_are_shown_and_adopted_only_when_told() {
     let mut stage = Stage::on_sqlite(&pool(0, 1));
     let mut first = stage.lead().await;
     first.signal(Signal::TERM);
-    first.ended(WAIT_LIMIT).await;
+    first.ended().await;
     // Everything of the database, as it lies there.
     let copy = |from: &str, to: &str| {
         for part in ["", "-wal"] {
@@ -62,7 +62,7 @@ async fn machines_made_after_a_backup_are_shown_and_adopted_only_when_told() {
     stage.configure(&pool(0, 1));
 
     let mut daemon = stage.lead().await;
-    until("it is seen", WAIT_LIMIT, async || {
+    until("it is seen", async || {
         json(&mut daemon, &["status"])["foreign_machines"][0]["machine"] == *made
     })
     .await;
@@ -74,14 +74,12 @@ async fn machines_made_after_a_backup_are_shown_and_adopted_only_when_told() {
     let answer = said(&mut daemon, &["adopt", "--foreign", "--why", "the backup is older"]);
     assert!(answer.contains('1'), "{answer}");
     // Two listings a minute apart make sure that nobody else answers for it.
-    until("it is taken apart the safe way", 3 * WAIT_LIMIT, async || {
+    until("it is taken apart the safe way", async || {
         daemon.must_live();
         stage.machines().is_empty()
     })
     .await;
-    until("nothing is foreign any more", WAIT_LIMIT, async || {
-        json(&mut daemon, &["status"])["leaks"] == 0
-    })
-    .await;
+    until("nothing is foreign any more", async || json(&mut daemon, &["status"])["leaks"] == 0)
+        .await;
     stage.leave();
 }

@@ -18,7 +18,7 @@ async fn a_daemon_behind_a_private_certificate_is_asked_with_its_ca_and_not_with
     stage.configure(&format!("{tls}{}", pool(0, 1)));
     let mut daemon = stage.spawn();
     let mut server = String::new();
-    until("it listens", WAIT_LIMIT, async || {
+    until("it listens", async || {
         daemon.must_live();
         let log = daemon.log();
         let found = log.split_once("listening on https://").and_then(|(_, it)| it.split_once('"'));
@@ -29,7 +29,7 @@ async fn a_daemon_behind_a_private_certificate_is_asked_with_its_ca_and_not_with
     let ca = stage.path("ca.pem").display().to_string();
     let trusting =
         |arguments: &[&str]| ostler(&[arguments, &["--server", &server, "--ca", &ca]].concat());
-    until("it leads", WAIT_LIMIT, async || {
+    until("it leads", async || {
         String::from_utf8_lossy(&trusting(&["status"]).stdout).contains(", leading")
     })
     .await;

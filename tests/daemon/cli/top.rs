@@ -4,8 +4,7 @@ use std::process::Command;
 
 use ostler::demo::agent::Step;
 
-use super::WAIT_LIMIT;
-use crate::support::daemon::{Stage, pool, until};
+use crate::support::daemon::{ENDLESS_JOB, Stage, pool, until};
 
 /// Is a terminal with one program in it. Dropping it ends both.
 struct Terminal {
@@ -18,7 +17,7 @@ impl Terminal {
         let started =
             it.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "24", command]);
         if started.is_none() {
-            eprintln!("SKIPPED: no tmux (apt-get install tmux)");
+            crate::support::skip::say("no tmux (apt-get install tmux)");
         }
         started.map(|_| it)
     }
@@ -38,8 +37,7 @@ impl Terminal {
     }
 
     async fn until_shown(&self, text: &str) {
-        until(&format!("top shows `{text}`"), WAIT_LIMIT, async || self.screen().contains(text))
-            .await;
+        until(&format!("top shows `{text}`"), async || self.screen().contains(text)).await;
     }
 }
 
@@ -65,7 +63,7 @@ async fn top_is_live_takes_keys_and_gives_the_terminal_back() {
     let command = format!("{ostler} top --server http://{address}; echo left with $?; exec cat");
     let Some(terminal) = Terminal::start(&command) else { return stage.leave() };
     terminal.until_shown("1 idle").await;
-    stage.queue_as("long build", &["self-hosted", "linux"], Step::Succeed, 30_000);
+    stage.queue_as("long build", &["self-hosted", "linux"], Step::Succeed, ENDLESS_JOB);
     terminal.until_shown("1 busy").await;
     terminal.press("2");
     terminal.until_shown("INSTANCE").await;
@@ -76,11 +74,11 @@ async fn top_is_live_takes_keys_and_gives_the_terminal_back() {
     terminal.until_shown("esc closes").await;
     terminal.press("Escape");
     // Escape and another key right behind it are one key to a terminal.
-    until("it closes", WAIT_LIMIT, async || !terminal.screen().contains("esc closes")).await;
+    until("it closes", async || !terminal.screen().contains("esc closes")).await;
     terminal.press("?");
     terminal.until_shown("why it is as it is").await;
     terminal.press("?");
-    until("the keys go", WAIT_LIMIT, async || !terminal.screen().contains("esc closes")).await;
+    until("the keys go", async || !terminal.screen().contains("esc closes")).await;
     terminal.press("q");
     terminal.until_shown("left with 0").await;
     assert!(!terminal.screen().contains("INSTANCE"), "the screen was not given back");

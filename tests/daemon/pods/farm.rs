@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use ostler::store::SqlStore;
 use ostler_actors::model::{State, What};
@@ -18,7 +17,8 @@ use crate::support::cluster::{Cluster, Keeping, Place};
 use crate::support::daemon::{Daemon, Stage, until};
 use ostler::providers::kubernetes::AUDIENCE;
 
-pub(super) const WAIT_LIMIT: Duration = Duration::from_mins(1);
+/// What a daemon says when it has applied an edit.
+const RELOADED: &str = "the configuration is reloaded";
 
 /// Holds everything of one test.
 pub(super) struct Farm {
@@ -44,6 +44,14 @@ pub(super) fn pool(min_idle: u32, max: u32) -> String {
         "[[pool]]\nname = \"linux\"\nlabels = [\"self-hosted\", \"linux\"]\nmin_idle = {min_idle}\nmax = {max}\n\
          [pool.pod.spec]\nserviceAccountName = \"warm\"\n"
     )
+}
+
+/// A boot deadline that has passed for every pod that exists.
+pub(super) const DUE: &str = "boot_timeout = \"1s\"";
+
+/// Returns a pool with more keys than the usual ones.
+pub(super) fn pool_with(more: &str, min_idle: u32, max: u32) -> String {
+    pool(min_idle, max).replace("[pool.pod.spec]", &format!("{more}\n[pool.pod.spec]"))
 }
 
 /// Returns the status of a pod whose poller runs.
@@ -93,7 +101,7 @@ impl Farm {
     /// Stops the daemon and starts one of this build on the same store.
     pub(super) async fn upgrade(&mut self) {
         self.daemon.signal(rustix::process::Signal::TERM);
-        assert_eq!(self.daemon.ended(WAIT_LIMIT).await.code(), Some(0), "{}", self.daemon.log());
+        assert_eq!(self.daemon.ended().await.code(), Some(0), "{}", self.daemon.log());
         self.stage.program = env!("CARGO_BIN_EXE_ostler").into();
         self.daemon = self.stage.lead().await;
         self.records = self.stage.records().await;
@@ -119,7 +127,7 @@ impl Farm {
     /// Waits for a pod that was not handed out yet.
     pub(super) async fn next_pod(&self) -> String {
         let mut found = None;
-        until("there is another pod", WAIT_LIMIT, async || {
+        until("there is another pod", async || {
             let pods = self.place.pods().list(&Default::default()).await.unwrap();
             let fresh = pods.items.into_iter().filter(|pod| {
                 let ours = pod.metadata.labels.as_ref();
@@ -182,7 +190,7 @@ impl Farm {
     /// Waits for the end of a runner, and says it as its kubelet would.
     pub(super) async fn end_runner(&self, warm: &Warm, mut runner: Child) {
         let mut code = None;
-        until("the runner ends", Duration::from_mins(2), async || {
+        until("the runner ends", async || {
             code = runner.try_wait().unwrap();
             code.is_some()
         })
@@ -232,7 +240,7 @@ impl Farm {
     }
 
     pub(super) async fn until_state(&self, name: &str, state: State) {
-        until(&format!("`{name}` is {state}"), WAIT_LIMIT, async || {
+        until(&format!("`{name}` is {state}"), async || {
             let row = self.records.instance(&name.into()).await.unwrap();
             row.is_some_and(|row| row.state == state)
         })
@@ -249,10 +257,7 @@ impl Farm {
     }
 
     pub(super) async fn until_told(&self, name: &str, wanted: impl Fn(&What) -> bool) {
-        until("the timeline tells", WAIT_LIMIT, async || {
-            self.timeline(name).await.iter().any(&wanted)
-        })
-        .await;
+        until("the timeline tells", async || self.timeline(name).await.iter().any(&wanted)).await;
     }
 
     /// Runs `ostler check --live`, with another token if one is given.
@@ -282,9 +287,11 @@ impl Farm {
 
     /// Ends the test: everything goes in order.
     pub(super) async fn finish(mut self) {
-        self.reconfigure("[[pool]]\nname = \"other\"\nlabels = [\"other\"]\nmax = 1\n");
+        self.reconfigure(&pool(0, 1).replace("linux", "other"));
         self.daemon.signal(rustix::process::Signal::HUP);
-        until("everyone is gone", WAIT_LIMIT, async || {
+        // The cluster may refuse an edit; without this the test would wait for pods that stay.
+        until("the pool is removed", async || self.daemon.log().contains(RELOADED)).await;
+        until("everyone is gone", async || {
             self.daemon.must_live();
             self.records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
         })
@@ -309,7 +316,7 @@ impl Warm {
     /// Waits until the poller has staged its work and ended with 0; returns the JIT config.
     pub(super) async fn until_staged(&self) -> String {
         let mut status = None;
-        until("the poller ends", WAIT_LIMIT, async || {
+        until("the poller ends", async || {
             status = self.poller.lock().unwrap().try_wait().unwrap();
             status.is_some()
         })
@@ -355,7 +362,6 @@ fn whole(stage: &Stage, place: &Place, token: Option<&str>, pool: &str) -> Strin
         .replace("[http]\n", "[http]\npublic_url = \"http://127.0.0.1:9\"\n")
         .replace("provider = \"local\"\n", "provider = \"k8s\"\nimage = \"runner:test\"\n")
         .replace("tick = \"2s\"", "tick = \"1s\"")
-        .replace("boot_timeout = \"30s\"", "boot_timeout = \"6s\"")
         .replace("scale_down_after = \"60s\"", "scale_down_after = \"5s\"");
     let kubeconfig = place.kubeconfig(token);
     format!(

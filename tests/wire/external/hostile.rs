@@ -6,74 +6,80 @@ use ostler_actors::model::{MachinePhase, Observation, Sighting, State};
 use ostler_actors::ports::{
     CreateError, Deletion, Grace, Inventory as _, MachineRef, Provider as _, ProviderError,
 };
-use tokio::time::Instant;
 
 use super::fixture::{Fixture, named};
-use crate::support::external::compiled;
+use crate::support::HANG_LIMIT;
+use crate::support::daemon::until;
+use crate::support::external::{compiled, write_program};
 
-/// More than any of these calls may take; a wedged one takes for ever.
-const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// The deadline of calls that must exceed it: long enough for a provider on a busy machine to reach the
+/// point where it hangs.
+const DEADLINE: Duration = Duration::from_secs(10);
 
+/// Returns a provider with this behaviour and no deadline that a test could reach.
 fn hostile(lines: &str) -> Fixture {
     let mut fixture = Fixture::on(&compiled());
-    fixture.settings.timeout = Duration::from_millis(1500);
+    fixture.settings.timeout = 6 * HANG_LIMIT;
     fixture.cloud.behave(lines);
+    fixture
+}
+
+/// Returns a provider with this behaviour that is killed after [`DEADLINE`].
+fn hanging(lines: &str) -> Fixture {
+    let mut fixture = hostile(lines);
+    fixture.settings.timeout = DEADLINE;
     fixture
 }
 
 /// Makes a machine with a provider that does so, and returns why that is not answered.
 async fn unanswered(fixture: &Fixture) -> String {
-    let began = Instant::now();
-    let answer = fixture.open().create(fixture.order("m1")).await;
-    assert!(began.elapsed() < CALL_TIMEOUT, "{:?}", began.elapsed());
-    match answer {
+    let provider = fixture.open();
+    let asked = tokio::time::timeout(HANG_LIMIT, provider.create(fixture.order("m1"))).await;
+    match asked.expect("it holds up its caller") {
         Err(CreateError::Unanswered { why, .. }) => why,
         other => panic!("{other:?}"),
     }
 }
 
-/// Fails if a process with this environment lives.
-fn nobody_is_left(fixture: &Fixture) {
+/// Waits until no process with this environment lives.
+async fn until_nobody_is_left(fixture: &Fixture) {
     let mark = format!("GARM_PROVIDER_CONFIG_FILE={}", fixture.cloud.config().display());
     let mine = |pid: &String| {
         let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environ.split(|byte| *byte == 0).any(|one| one == mark.as_bytes())
     };
-    let deadline = Instant::now() + Duration::from_secs(5);
-    loop {
+    until("no process of the provider is left", async || {
         let all = std::fs::read_dir("/proc").unwrap().flatten();
-        let all = all.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let left: Vec<String> = all.filter(mine).collect();
-        if left.is_empty() {
-            return;
-        }
-        assert!(Instant::now() < deadline, "processes are left: {left:?}");
-        std::thread::yield_now();
-    }
+        !all.map(|entry| entry.file_name().to_string_lossy().into_owned()).any(|pid| mine(&pid))
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_create_that_hangs_is_killed_and_proves_nothing() {
-    let fixture = hostile("do.CreateInstance=hang");
+    let fixture = hanging("do.CreateInstance=hang");
     let why = unanswered(&fixture).await;
-    assert!(why.contains("did not end in 1 s and was killed"), "{why}");
-    nobody_is_left(&fixture);
+    assert!(
+        why.contains("CreateInstance did not end in ") && why.contains(" and was killed"),
+        "{why}"
+    );
+    until_nobody_is_left(&fixture).await;
 }
 
 #[tokio::test]
 async fn a_machine_whose_create_hung_after_making_it_is_adopted_by_name() {
-    let fixture = hostile("do.CreateInstance=hang_after");
+    let fixture = hanging("do.CreateInstance=hang_after");
     let view = fixture.open().create(fixture.order("m1")).await.unwrap();
     assert_eq!(fixture.cloud.machines().keys().next(), view.uid.as_ref());
     assert_eq!(view.stamp.instance, Some("m1".into()));
-    nobody_is_left(&fixture);
+    until_nobody_is_left(&fixture).await;
 }
 
 #[tokio::test]
 async fn a_machine_that_comes_after_the_deadline_is_found_later() {
     // It ends by itself, in time, were it not killed; what it made stays made.
     let fixture =
-        hostile("do.CreateInstance=hang_after\ndo.GetInstance=hang\ndo.ListInstances=hang");
+        hanging("do.CreateInstance=hang_after\ndo.GetInstance=hang\ndo.ListInstances=hang");
     let why = unanswered(&fixture).await;
     assert!(why.contains("CreateInstance did not end"), "{why}");
     fixture.cloud.behave("");
@@ -82,11 +88,11 @@ async fn a_machine_that_comes_after_the_deadline_is_found_later() {
 
 #[tokio::test]
 async fn a_grandchild_that_holds_the_output_holds_up_nobody() {
-    let fixture = Fixture::on(&compiled());
-    fixture.cloud.behave("do.CreateInstance=grandchild");
-    let began = Instant::now();
-    let view = fixture.open().create(fixture.order("m1")).await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let fixture = hostile("do.CreateInstance=grandchild");
+    let provider = fixture.open();
+    // The grandchild sleeps for 600 s, and the deadline is later still.
+    let asked = tokio::time::timeout(HANG_LIMIT / 2, provider.create(fixture.order("m1"))).await;
+    let view = asked.expect("waits for a grandchild").unwrap();
     assert_eq!(view.phase, MachinePhase::Running);
     end_grandchildren(&fixture);
 }
@@ -94,36 +100,33 @@ async fn a_grandchild_that_holds_the_output_holds_up_nobody() {
 #[tokio::test]
 async fn past_the_deadline_grandchildren_go_with_the_group() {
     // A shell that hangs with a child of its own.
-    let mut fixture = hostile("");
+    let mut fixture = hanging("");
     let script = fixture.cloud.state().join("hangs.sh");
-    std::fs::write(&script, "#!/bin/sh\n/bin/sleep 600 &\nwait\n").unwrap();
-    make_executable(&script);
+    write_program(&script, "#!/bin/sh\n/bin/sleep 600 &\nwait\n");
     fixture.settings.executable = script;
     let why = unanswered(&fixture).await;
     assert!(why.contains("was killed"), "{why}");
-    nobody_is_left(&fixture);
+    until_nobody_is_left(&fixture).await;
 }
 
 #[tokio::test]
 async fn a_provider_that_does_not_hear_of_its_end_is_killed_all_the_same() {
-    let mut fixture = hostile("");
+    let mut fixture = hanging("");
     let script = fixture.cloud.state().join("deaf.sh");
-    std::fs::write(&script, "#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 600; done\n").unwrap();
-    make_executable(&script);
+    write_program(&script, "#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 600; done\n");
     fixture.settings.executable = script;
     unanswered(&fixture).await;
-    nobody_is_left(&fixture);
+    until_nobody_is_left(&fixture).await;
 }
 
 #[tokio::test]
 async fn a_flood_is_cut_off() {
-    let mut fixture = hostile("do.CreateInstance=flood\ndo.ListInstances=flood");
-    fixture.settings.timeout = Duration::from_secs(20);
+    let fixture = hostile("do.CreateInstance=flood\ndo.ListInstances=flood");
     let why = unanswered(&fixture).await;
     assert!(why.contains("said more than"), "{why}");
     let Observation::Unusable(why) = fixture.open().list().await else { panic!("listed") };
     assert!(why.contains("said more than"), "{why}");
-    nobody_is_left(&fixture);
+    until_nobody_is_left(&fixture).await;
 }
 
 #[tokio::test]
@@ -165,8 +168,7 @@ async fn an_executable_that_cannot_be_started_has_made_nothing() {
     let fixture = hostile("");
     let mut gone = Fixture::on(&compiled());
     gone.settings.executable = fixture.cloud.state().join("gone");
-    std::fs::write(&gone.settings.executable, "no program").unwrap();
-    make_executable(&gone.settings.executable);
+    write_program(&gone.settings.executable, "no program");
     let provider = gone.open();
     std::fs::remove_file(&gone.settings.executable).unwrap();
     let answer = provider.create(gone.order("m1")).await;
@@ -207,28 +209,35 @@ async fn a_listing_with_odd_elements_shows_the_others_and_proves_no_absence() {
 
 #[tokio::test]
 async fn a_failed_look_is_no_absence() {
-    let fixture = hostile("");
-    let provider = fixture.open();
-    provider.create(fixture.order("m1")).await.unwrap();
+    let mut fixture = hostile("");
+    let patient = fixture.open();
+    patient.create(fixture.order("m1")).await.unwrap();
+    fixture.settings.timeout = DEADLINE;
+    let strict = fixture.open();
+    // For calls whose every outcome, late or not, must be `Unknown`.
+    fixture.settings.timeout = Duration::from_millis(500);
+    let hasty = fixture.open();
     for get in ["exit:1", "hang", "abort", "garbage", "flood", "partial", "silent"] {
         fixture.cloud.behave(&format!("do.GetInstance={get}"));
+        let provider = if get == "hang" { &strict } else { &patient };
         let seen = provider.read(&named("m1")).await;
         assert!(matches!(seen, Sighting::Seen(_)), "a listing names it, {get}: {seen:?}");
         for list in ["exit:1", "hang", "abort", "garbage", "silent", "partial"] {
             fixture.cloud.behave(&format!("do.GetInstance={get}\ndo.ListInstances={list}"));
+            let provider = if [get, list].contains(&"hang") { &hasty } else { &patient };
             let seen = provider.read(&named("m1")).await;
             assert!(matches!(seen, Sighting::Unknown(_)), "{get}, {list}: {seen:?}");
         }
     }
     for list in ["exit:1", "garbage", "silent", "partial"] {
         fixture.cloud.behave(&format!("do.ListInstances={list}"));
-        assert!(matches!(provider.list().await, Observation::Unusable(_)), "{list}");
+        assert!(matches!(patient.list().await, Observation::Unusable(_)), "{list}");
     }
 }
 
 #[tokio::test]
 async fn a_refused_delete_is_looked_into_before_it_is_a_failure() {
-    let fixture = hostile("");
+    let mut fixture = hostile("");
     let provider = fixture.open();
     let made = provider.create(fixture.order("m1")).await.unwrap();
     let exact = MachineRef { name: "m1".into(), uid: made.uid };
@@ -248,35 +257,29 @@ async fn a_refused_delete_is_looked_into_before_it_is_a_failure() {
     fixture.cloud.behave("do.DeleteInstance=exit:30");
     assert_eq!(provider.delete(&exact, Grace::Usual).await.unwrap(), Deletion::NotFound);
     fixture.cloud.behave("do.DeleteInstance=hang");
-    let answer = provider.delete(&exact, Grace::Usual).await;
+    fixture.settings.timeout = DEADLINE;
+    let answer = fixture.open().delete(&exact, Grace::Usual).await;
     assert!(matches!(answer, Err(ProviderError::Later { .. })), "{answer:?}");
-    nobody_is_left(&fixture);
+    until_nobody_is_left(&fixture).await;
 }
 
 #[tokio::test]
 async fn a_create_whose_caller_left_is_finished_and_a_look_is_not() {
-    let mut fixture = hostile("before.CreateInstance=300\ndo.GetInstance=hang");
-    fixture.settings.timeout = Duration::from_mins(1);
+    let fixture = hostile("before.CreateInstance=300\ndo.GetInstance=hang");
     let provider = fixture.open();
     let create = provider.create(fixture.order("m1"));
     assert!(tokio::time::timeout(Duration::from_millis(100), create).await.is_err());
     let whom = named("m1");
     let read = provider.read(&whom);
     assert!(tokio::time::timeout(Duration::from_millis(300), read).await.is_err());
-    let deadline = Instant::now() + CALL_TIMEOUT;
-    while fixture.cloud.machines().is_empty() {
-        assert!(Instant::now() < deadline, "the create was cut short");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    // The look is ended by a task that must get its turn.
-    tokio::task::spawn_blocking(move || nobody_is_left(&fixture)).await.unwrap();
+    until("the create is finished", async || !fixture.cloud.machines().is_empty()).await;
+    until_nobody_is_left(&fixture).await;
 }
 
 #[tokio::test]
 async fn a_stuck_create_does_not_keep_looks_and_deletes_waiting() {
     let mut fixture = hostile("");
     fixture.settings.concurrency = 3;
-    fixture.settings.timeout = Duration::from_mins(1);
     let provider = fixture.open();
     let made = provider.create(fixture.order("m1")).await.unwrap();
     fixture.cloud.behave("do.CreateInstance=hang");
@@ -286,11 +289,12 @@ async fn a_stuck_create_does_not_keep_looks_and_deletes_waiting() {
             tokio::spawn(async move { provider.create(order).await.map(|_| State::Creating) })
         })
         .collect();
-    let began = Instant::now();
+    // The deadline of the stuck creates is later than HANG_LIMIT.
     let exact = MachineRef { name: "m1".into(), uid: made.uid };
-    assert!(matches!(provider.read(&exact).await, Sighting::Seen(_)));
-    assert_eq!(provider.delete(&exact, Grace::Usual).await.unwrap(), Deletion::Accepted);
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let look = tokio::time::timeout(HANG_LIMIT, provider.read(&exact)).await;
+    assert!(matches!(look, Ok(Sighting::Seen(_))), "{look:?}");
+    let delete = tokio::time::timeout(HANG_LIMIT, provider.delete(&exact, Grace::Usual)).await;
+    assert_eq!(delete.expect("a delete waits for creates").unwrap(), Deletion::Accepted);
     assert!(fixture.cloud.most_at_once() <= 3);
     for task in hung {
         task.abort();
@@ -319,9 +323,4 @@ fn end_grandchildren(fixture: &Fixture) {
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
         }
     }
-}
-
-fn make_executable(path: &std::path::Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::skip;
+
 const SCRIPTS: [&str; 3] = [
     "src/providers/external/wrapper.sh",
     "src/http/runner/scripts/linux.sh",
@@ -17,7 +19,9 @@ fn shell_scripts_have_no_fault_that_shellcheck_knows() {
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
         }
-        Err(error) => eprintln!("SKIPPED: no shellcheck here ({error}); apt install shellcheck"),
+        Err(error) => {
+            skip::say(&format!("no shellcheck here ({error}); apt-get install shellcheck"));
+        }
     }
 }
 
@@ -36,7 +40,7 @@ fn powershell_reads_the_scripts_for_windows() {
                 assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
             }
             Err(error) => {
-                eprintln!("SKIPPED: no pwsh here ({error}); {script} was neither read nor run");
+                skip::say(&format!("no pwsh here ({error}); {script} was neither read nor run"));
             }
         }
     }

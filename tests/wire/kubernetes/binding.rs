@@ -2,7 +2,6 @@
 //! And the marks that keep others from evicting a pod at work.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -15,8 +14,6 @@ use serde_json::json;
 
 use super::fixture::{Fixture, by_name, exact, order};
 use crate::support::daemon::until;
-
-const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 fn secrets(fixture: &Fixture) -> Api<Secret> {
     Api::namespaced(fixture.place.cluster.admin(), &fixture.place.namespace)
@@ -101,7 +98,7 @@ async fn whose_a_token_is_is_asked_once_and_remembered_for_a_while() {
     let now = kube::api::DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
     fixture.place.pods().delete("m1", &now).await.unwrap();
     let stranger = Fixture::in_place(Arc::clone(&fixture.place)).provider;
-    until("the server refuses it", WAIT_LIMIT, async || {
+    until("the server refuses it", async || {
         let fresh = Fixture::in_place(Arc::clone(&fixture.place)).provider;
         matches!(fresh.review(&token).await, Reviewed::Refused(_))
     })

@@ -24,7 +24,9 @@ fn helm() -> Option<PathBuf> {
         Command::new(helm).arg("version").output().is_ok_and(|out| out.status.success())
     });
     if found.is_none() {
-        eprintln!("SKIPPED: the chart is not rendered, there is no helm (make helm fetches it)");
+        crate::support::skip::say(
+            "the chart is not rendered, there is no helm (make helm fetches it)",
+        );
     }
     found
 }

@@ -9,6 +9,7 @@ use ostler_actors::ports::{Deletion, Grace, Inventory as _, Provider as _};
 use serde_json::json;
 
 use super::fixture::{Fixture, exact, runner, running, settings};
+use crate::support::daemon::until;
 
 /// Makes a running pod and a provider to whom any delay is overdue.
 async fn stage() -> Option<(Fixture, Kubernetes, MachineView)> {
@@ -27,14 +28,11 @@ async fn is_gone(provider: &Kubernetes, view: &MachineView) -> bool {
 
 /// Deletes again and again, as an owner does.
 async fn delete_until_gone(provider: &Kubernetes, view: &MachineView) {
-    for _ in 0..200 {
+    until("it is gone", async || {
         provider.delete(&exact(view), Grace::Usual).await.unwrap();
-        if is_gone(provider, view).await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("it never went");
+        is_gone(provider, view).await
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use ostler::providers::identity::{Identity, Reviewed, Reviewer as _};
@@ -19,8 +18,6 @@ use super::fixture::{Fixture, Log, by_name, ended, exact, order, runner, setting
 use crate::support::cluster::Place;
 use crate::support::daemon::until;
 
-const WAIT_LIMIT: Duration = Duration::from_secs(20);
-
 /// Opens a provider with the rights of a service account.
 async fn as_account(place: &Place, account: &str) -> Kubernetes {
     let token = place.token(account, None, None).await;
@@ -29,7 +26,7 @@ async fn as_account(place: &Place, account: &str) -> Kubernetes {
 
 /// Waits until the server has heard of a role: it follows them with a delay.
 async fn until_granted(provider: &Kubernetes, lacks: Option<&Right>) {
-    until("the role is known", WAIT_LIMIT, async || {
+    until("the role is known", async || {
         for right in RIGHTS {
             let wanted = if Some(right) == lacks { Granted::No } else { Granted::Yes };
             if provider.has(right).await != wanted {
@@ -67,7 +64,7 @@ async fn with_the_shipped_role_everything_works() {
     let view = provider.create(order("m1", Binding::Early)).await.unwrap();
     assert!(matches!(provider.read(&exact(&view)).await, Sighting::Seen(_)));
     assert!(matches!(provider.list().await, Observation::Complete(all) if all.len() == 1));
-    until("the pod is heard of", WAIT_LIMIT, async || ear.0.lock().unwrap().contains("m1")).await;
+    until("the pod is heard of", async || ear.0.lock().unwrap().contains("m1")).await;
     provider.mark(&exact(&view), Protection::Busy, None).await.unwrap();
     provider.forget_jit(&exact(&view)).await.unwrap();
     assert_eq!(provider.rehearse(&order("m1", Binding::Late).pool).await, Rehearsed::Fits);
@@ -84,8 +81,7 @@ async fn with_the_shipped_role_everything_works() {
     assert_eq!(exit_report.tail, Tail::Captured("the end".into()));
     assert_eq!(exit_report.remarks, Vec::<String>::new(), "nothing was forbidden");
     provider.delete(&exact(&view), Grace::Zero).await.unwrap();
-    until("its end is heard of", WAIT_LIMIT, async || ear.0.lock().unwrap().contains("missed m1"))
-        .await;
+    until("its end is heard of", async || ear.0.lock().unwrap().contains("missed m1")).await;
     drop(watching);
     // And nothing beyond: no secret can be read, no pod of another namespace.
     for beyond in [
@@ -177,7 +173,7 @@ async fn leaving_refused(provider: &Kubernetes) -> String {
 async fn told_in_the_log(provider: &Kubernetes) -> String {
     let (log, _listening) = Log::listen();
     let watching = provider.watch(Arc::new(Ear::default()));
-    until("the log tells", WAIT_LIMIT, async || log.text().contains("cannot")).await;
+    until("the log tells", async || log.text().contains("cannot")).await;
     drop(watching);
     log.text()
 }

@@ -77,7 +77,7 @@ async fn a_death_for_memory_is_told_from_other_kills() {
     provider.create(order("m1")).await.unwrap();
     let plan = std::fs::read_to_string(fixture.home("m1").join("plan.json")).unwrap();
     if !plan.contains("\"cgroup\": true") {
-        eprintln!("skipped: no cgroup can be made here, so nobody counts deaths for memory");
+        crate::support::skip::say("no cgroup can be made here, so nobody counts deaths for memory");
         away(&provider, "m1").await;
         return;
     }
@@ -107,7 +107,7 @@ async fn a_flood_of_output_stays_within_its_bounds() {
 
 #[tokio::test]
 async fn a_runner_that_hangs_runs_on() {
-    let fixture = Fixture::running("echo here; exec sleep 60");
+    let fixture = Fixture::running("echo here; exec sleep 600");
     let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     super::fixture::says(&provider, "m1", "here").await;

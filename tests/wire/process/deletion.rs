@@ -8,20 +8,21 @@ use ostler_actors::model::{Sighting, Worker};
 use ostler_actors::ports::{CreateError, Deletion, Grace, Inventory as _, Provider as _};
 
 use rustix::process::{Signal, kill_process};
-use tokio::time::Instant;
+
+use crate::support::HANG_LIMIT;
 
 use super::fixture::{Fixture, away, named, order, over, says, seen, tail, until};
 
 /// Forks grandchildren that leave group, session and parent behind.
 const FUGITIVES: &str = "
-    setsid sh -c 'trap \"\" TERM HUP INT; (sleep 60 & sleep 60 &) ; exec sleep 60' &
-    (setsid setsid sleep 60 &)
+    setsid sh -c 'trap \"\" TERM HUP INT; (sleep 600 & sleep 600 &) ; exec sleep 600' &
+    (setsid setsid sleep 600 &)
     echo forked";
 
 #[tokio::test]
 async fn grandchildren_that_ran_away_are_dead_after_a_delete() {
     for grace in [Grace::Usual, Grace::Zero] {
-        let mut fixture = Fixture::running(&format!("{FUGITIVES}; exec sleep 60"));
+        let mut fixture = Fixture::running(&format!("{FUGITIVES}; exec sleep 600"));
         fixture.settings.grace = Duration::from_millis(200);
         let provider = fixture.provider();
         provider.create(order("m1")).await.unwrap();
@@ -46,18 +47,18 @@ async fn grandchildren_that_ran_away_end_with_their_runner() {
 
 #[tokio::test]
 async fn a_runner_may_use_its_grace_to_stop() {
-    let fixture = Fixture::running(
+    let mut fixture = Fixture::running(
         "trap 'echo stopping; exit 0' TERM; echo up; while test -d \"$PWD\"; do sleep 0.05; done",
     );
+    fixture.settings.grace = 6 * HANG_LIMIT;
     let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     says(&provider, "m1", "up").await;
     let home = fixture.home("m1");
     // Held open, the file outlives the directory.
     let mut output = std::fs::File::open(home.join("output")).unwrap();
-    let began = Instant::now();
-    provider.delete(&named("m1"), Grace::Usual).await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(25), "it did not wait for the whole grace");
+    let asked = tokio::time::timeout(HANG_LIMIT, provider.delete(&named("m1"), Grace::Usual)).await;
+    asked.expect("it does not wait for the whole grace").unwrap();
     let mut said = String::new();
     std::io::Read::read_to_string(&mut output, &mut said).unwrap();
     assert!(said.contains("stopping"), "{said}");
@@ -79,7 +80,7 @@ async fn a_runner_that_will_not_stop_is_killed_after_its_grace() {
 
 #[tokio::test]
 async fn a_keeper_that_hangs_does_not_save_its_runner() {
-    let fixture = Fixture::running("(setsid sleep 60 &); echo up; exec sleep 60");
+    let fixture = Fixture::running("(setsid sleep 600 &); echo up; exec sleep 600");
     let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     says(&provider, "m1", "up").await;
@@ -91,7 +92,7 @@ async fn a_keeper_that_hangs_does_not_save_its_runner() {
 
 #[tokio::test]
 async fn a_create_that_is_repeated_finds_the_first_machine() {
-    let fixture = Fixture::running("echo run >> runs; exec sleep 60");
+    let fixture = Fixture::running("echo run >> runs; exec sleep 600");
     let provider = fixture.provider();
     let first = provider.create(order("m1")).await.unwrap();
     let (second, third) = tokio::join!(provider.create(order("m1")), provider.create(order("m1")));
@@ -119,7 +120,7 @@ async fn what_cannot_be_made_leaves_nothing() {
 
 #[tokio::test]
 async fn no_more_machines_live_at_once_than_allowed() {
-    let mut fixture = Fixture::running("exec sleep 60");
+    let mut fixture = Fixture::running("exec sleep 600");
     fixture.settings.max_parallel = Some(1);
     let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
@@ -141,8 +142,18 @@ async fn a_work_directory_that_is_not_mounted_proves_nothing() {
 }
 
 /// A disk that hangs, played by a file that nobody writes: it keeps whoever opens it.
-#[tokio::test]
-async fn a_disk_that_hangs_holds_a_few_threads_and_nobody_else() {
+#[test]
+fn a_disk_that_hangs_holds_a_few_threads_and_nobody_else() {
+    // Named threads can be counted apart from those of other tests in this process.
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().thread_name(DISK_THREAD).build().unwrap();
+    runtime.block_on(hang_a_disk());
+}
+
+/// The name of this test's blocking threads; the kernel keeps 15 bytes of it.
+const DISK_THREAD: &str = "hanging-disk";
+
+async fn hang_a_disk() {
     let fixture = Fixture::running("exit 0");
     let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
@@ -150,7 +161,11 @@ async fn a_disk_that_hangs_holds_a_few_threads_and_nobody_else() {
     let keeper = fixture.home("m1").join("keeper.json");
     std::fs::remove_file(&keeper).unwrap();
     assert!(Command::new("mkfifo").arg(&keeper).status().unwrap().success());
-    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let threads = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+        tasks.filter_map(|task| name(task).ok()).filter(|name| name.trim() == DISK_THREAD).count()
+    };
     let before = threads();
     for _ in 0..40 {
         // On the one thread of this test: were it kept, no deadline would ever end the call.
@@ -158,7 +173,9 @@ async fn a_disk_that_hangs_holds_a_few_threads_and_nobody_else() {
         let call = provider.delete(&machine, Grace::Usual);
         tokio::time::timeout(Duration::from_millis(20), call).await.unwrap_err();
     }
-    assert!(threads() <= before + 8, "{before} and then {}", threads());
+    let after = threads();
+    assert!(after > 0, "this figure can move");
+    assert!(after <= before + 8, "{before} and then {after}");
     let free = std::fs::OpenOptions::new().read(true).write(true).open(&keeper).unwrap();
     std::fs::remove_file(&keeper).unwrap();
     drop(free);
@@ -169,7 +186,7 @@ async fn a_disk_that_hangs_holds_a_few_threads_and_nobody_else() {
 async fn a_worker_anywhere_below_the_keeper_is_seen() {
     let mut fixture = Fixture::running(
         "while test -d \"$PWD\" && ! test -e job; do sleep 0.02; done
-         ln -s \"$(command -v sleep)\" Runner.Worker; (setsid ./Runner.Worker 60 &)
+         ln -s \"$(command -v sleep)\" Runner.Worker; (setsid ./Runner.Worker 600 &)
          while test -d \"$PWD\" && ! test -e over; do sleep 0.02; done",
     );
     fixture.settings.witness = Some(Witness::Process("Runner.Worker".into()));
@@ -189,7 +206,7 @@ async fn a_worker_anywhere_below_the_keeper_is_seen() {
 
 #[tokio::test]
 async fn a_command_may_mark_its_job_by_a_file() {
-    let mut fixture = Fixture::running("exec sleep 60");
+    let mut fixture = Fixture::running("exec sleep 600");
     let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     assert_eq!(seen(&provider, "m1").await.worker, Worker::NoWitness);
@@ -210,7 +227,7 @@ async fn a_command_may_mark_its_job_by_a_file() {
 #[tokio::test]
 async fn a_runner_that_says_it_listens_is_ready() {
     let fixture =
-        Fixture::running("printf 'Listening'; sleep 0.1; echo ' for Jobs'; exec sleep 60");
+        Fixture::running("printf 'Listening'; sleep 0.1; echo ' for Jobs'; exec sleep 600");
     let provider = fixture.provider();
     let made = provider.create(order("m1")).await.unwrap();
     assert!(!made.ready);

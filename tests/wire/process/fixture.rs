@@ -13,8 +13,7 @@ use ostler_actors::ports::{CreateOrder, Grace, Inventory as _, MachineRef, Provi
 use ostler_actors::testing::pool;
 use tempfile::TempDir;
 
-/// How long anything real may take on a loaded machine.
-pub(super) const WAIT_LIMIT: Duration = Duration::from_secs(40);
+use crate::support::HANG_LIMIT;
 
 /// Holds a work directory and the settings for it. Fails the test that leaves processes behind.
 pub(super) struct Fixture {
@@ -23,7 +22,7 @@ pub(super) struct Fixture {
 }
 
 impl Fixture {
-    /// Makes a yard whose runners are a line of shell.
+    /// Makes a fixture whose runners are a line of shell.
     pub(super) fn running(script: &str) -> Self {
         let place = tempfile::tempdir().unwrap();
         let settings = settings(place.path().join("work"), script);
@@ -45,10 +44,10 @@ impl Fixture {
         self.home(name).join("work")
     }
 
-    /// Returns the processes that were started in this yard and live. Only for looking: what a text
+    /// Returns the processes that were started in this fixture and live. Only for looking: what a text
     /// matches is not what may be killed.
     pub(super) fn living(&self) -> Vec<(i32, String)> {
-        // A yard that was never opened has no directory, and then nothing was started in it.
+        // A fixture that was never opened has no directory, and then nothing was started in it.
         let Ok(inside) = self.settings.work_dir.canonicalize() else { return Vec::new() };
         assert!(
             inside.starts_with(self.place.path().canonicalize().unwrap()),
@@ -124,7 +123,7 @@ pub(super) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    let waited = tokio::time::timeout(WAIT_LIMIT, wait).await;
+    let waited = tokio::time::timeout(HANG_LIMIT, wait).await;
     waited.unwrap_or_else(|_| panic!("never saw that {what}"))
 }
 

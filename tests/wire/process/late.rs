@@ -18,7 +18,7 @@ fn warm(name: &str) -> CreateOrder {
     CreateOrder { pool: Arc::new(pool), ..order }
 }
 
-/// A yard whose machines ask where nobody answers.
+/// A fixture whose machines ask where nobody answers.
 fn unanswered() -> Fixture {
     let mut fixture = Fixture::running("echo began; exit 0");
     fixture.settings.public_url = Some("http://127.0.0.1:9".into());

@@ -77,7 +77,7 @@ async fn started(fixture: &Fixture) -> Value {
 
 #[tokio::test]
 async fn a_machine_of_an_earlier_boot_is_lost_with_its_host() {
-    let mut fixture = Fixture::running("echo before; exec sleep 60");
+    let mut fixture = Fixture::running("echo before; exec sleep 600");
     let keeping = started(&fixture).await;
     says(&fixture.provider(), "m1", "before").await;
     for who in ["keeper", "runner"] {
@@ -116,7 +116,7 @@ async fn a_runner_whose_keeper_was_killed_is_in_doubt_until_it_ends() {
 
 #[tokio::test]
 async fn a_number_that_is_used_again_is_not_taken_for_the_keeper() {
-    let fixture = Fixture::running("exec sleep 60");
+    let fixture = Fixture::running("exec sleep 600");
     let mut known = started(&fixture).await;
     for who in ["keeper", "runner"] {
         kill_process(pid_of(&known, who), Signal::KILL).unwrap();

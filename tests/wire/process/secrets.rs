@@ -42,7 +42,7 @@ fn anywhere(secrets: &[String]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_jit_config_is_in_files_of_the_runner_and_in_no_process() {
-    let fixture = Fixture::running("cat .credentials_rsaparams > got; echo up; exec sleep 60");
+    let fixture = Fixture::running("cat .credentials_rsaparams > got; echo up; exec sleep 600");
     let provider = fixture.provider();
     let secrets = [KEY.to_owned(), STANDARD.encode(KEY), jit().reveal().chars().take(40).collect()];
     provider.create(CreateOrder { jit: Some(jit()), ..order("m1") }).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_runner_sees_no_variable_that_was_not_meant_for_it() {
 #[tokio::test]
 async fn a_runner_of_another_user_reads_its_own_files_and_none_of_the_keepers() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: only root can start runners as somebody else");
+        crate::support::skip::say("only root can start runners as somebody else");
         return;
     }
     let mut fixture =

@@ -11,6 +11,7 @@ use ostler_actors::ports::{Inbox as _, InstanceRows, Records as _, SaveError};
 use ostler_actors::testing::contract::{delivery, exit_record, instance, notice, saved};
 
 use super::{LONG, file, next, on_both, open, run};
+use crate::support::skip;
 
 const FOLDER: &str = "OSTLER_TEST_FOLDER";
 
@@ -62,9 +63,7 @@ fn a_full_disk_refuses_saves_keeps_what_was_saved_and_heals() {
         assert!(out.status.success() && said.contains("1 passed"), "{said}");
         return;
     }
-    eprintln!(
-        "SKIPPED: no small disk can be mounted here, neither as root nor in a user namespace"
-    );
+    skip::say("no small disk can be mounted here, neither as root nor in a user namespace");
 }
 
 #[test]
