@@ -1,9 +1,8 @@
-//! How actors reach each other: `tell` a fact, `ask` a question with a deadline.
+//! How actors reach each other: `tell` sends a message, `ask` waits for a reply with a deadline.
 //!
-//! An [`Mailbox`] leads to one living actor. An [`ActorRef`] is a standing address: the actor
-//! that holds the office plugs its inlet in, and its successor replaces it, so nobody has
-//! to be told about a respawn. A letter to nobody is counted, never an error by itself:
-//! every fact can be found out again by a sweep.
+//! A [`Mailbox`] leads to one running actor. An [`ActorRef`] outlives it: a respawned actor installs
+//! its new mailbox there, so senders need not know about the respawn. A message without a receiver
+//! is counted and is not an error by itself: a sweep finds every fact again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,20 +10,20 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Counts letters whose receiver was gone, for metrics.
+/// Counts messages whose receiver was gone, for metrics.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Returns how many letters found nobody since the process began.
+/// Returns how many messages had no receiver since the process began.
 pub fn lost_messages() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Tells that a letter found nobody.
+/// The receiver of a message is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the receiver is gone")]
 pub struct Gone;
 
-/// Leads to one living actor.
+/// Leads to one running actor.
 pub struct Mailbox<M>(Arc<dyn Fn(M) -> Result<(), Gone> + Send + Sync>);
 
 impl<M> Clone for Mailbox<M> {
@@ -34,12 +33,12 @@ impl<M> Clone for Mailbox<M> {
 }
 
 impl<M> Mailbox<M> {
-    /// Wraps a way to deliver a letter.
+    /// Wraps a function that delivers a message.
     pub fn new(deliver: impl Fn(M) -> Result<(), Gone> + Send + Sync + 'static) -> Self {
         Self(Arc::new(deliver))
     }
 
-    /// Delivers a letter, or counts it as lost.
+    /// Delivers a message, or counts it as lost.
     pub fn tell(&self, message: M) -> Result<(), Gone> {
         (self.0)(message).inspect_err(|Gone| {
             LOST.fetch_add(1, Ordering::Relaxed);
@@ -47,7 +46,7 @@ impl<M> Mailbox<M> {
     }
 }
 
-/// A standing address whose holder may change.
+/// An address that stays valid when its actor is respawned.
 pub struct ActorRef<M>(Arc<RwLock<Option<Mailbox<M>>>>);
 
 impl<M> Clone for ActorRef<M> {
@@ -63,22 +62,22 @@ impl<M> Default for ActorRef<M> {
 }
 
 impl<M> ActorRef<M> {
-    /// Installs the holder.
+    /// Installs the mailbox of a new actor.
     pub fn install(&self, mailbox: Mailbox<M>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(mailbox);
     }
 
-    /// Delivers a letter to the holder, or counts it as lost.
+    /// Delivers a message to the current actor, or counts it as lost.
     pub fn tell(&self, message: M) -> Result<(), Gone> {
-        let holder = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let Some(mailbox) = holder else {
+        let current = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(mailbox) = current else {
             LOST.fetch_add(1, Ordering::Relaxed);
             return Err(Gone);
         };
         mailbox.tell(message)
     }
 
-    /// Asks the holder and waits for the answer, at most `deadline`.
+    /// Asks the current actor and waits for the answer, at most `deadline`.
     pub async fn ask<T>(
         &self,
         question: impl FnOnce(Reply<T>) -> M,
@@ -111,7 +110,7 @@ async fn await_answer<T>(answer: oneshot::Receiver<T>, deadline: Duration) -> Re
     }
 }
 
-/// Tells why a question got no answer. The question may have had its effect all the same.
+/// Why a question got no answer. It may have had its effect all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
     /// The receiver is or went away.
@@ -128,46 +127,46 @@ impl From<Gone> for NoAnswer {
     }
 }
 
-/// Carries an answer back to whoever asked, if they still listen.
-pub struct Reply<T>(Option<Way<T>>);
+/// Carries an answer back to the asker.
+pub struct Reply<T>(Option<ReplyTo<T>>);
 
-/// The way an answer takes.
-enum Way<T> {
-    /// To somebody who waits.
-    Waiting(oneshot::Sender<T>),
-    /// Into something small that is done with it, such as counting.
-    Noted(Box<dyn FnOnce(T) + Send>),
+/// Where an answer goes.
+enum ReplyTo<T> {
+    /// To a task that waits for it.
+    Channel(oneshot::Sender<T>),
+    /// Into a short function, such as a counter.
+    Callback(Box<dyn FnOnce(T) + Send>),
 }
 
 impl<T> std::fmt::Debug for Reply<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Reply(…)" } else { "Reply(nobody)" })
+        f.write_str(if self.0.is_some() { "Reply(…)" } else { "Reply(discarded)" })
     }
 }
 
 impl<T> Reply<T> {
-    /// Makes a reply and the place where its answer arrives.
+    /// Returns a reply and the receiver of its answer.
     pub fn channel() -> (Self, oneshot::Receiver<T>) {
         let (sender, receiver) = oneshot::channel();
-        (Self(Some(Way::Waiting(sender))), receiver)
+        (Self(Some(ReplyTo::Channel(sender))), receiver)
     }
 
-    /// Makes a reply whose answer is noted at once, where it is given.
-    pub fn noted(note: impl FnOnce(T) + Send + 'static) -> Self {
-        Self(Some(Way::Noted(Box::new(note))))
+    /// Returns a reply that calls `callback` with the answer, in the answering actor.
+    pub fn with(callback: impl FnOnce(T) + Send + 'static) -> Self {
+        Self(Some(ReplyTo::Callback(Box::new(callback))))
     }
 
-    /// Makes a reply nobody waits for.
-    pub fn nobody() -> Self {
+    /// Returns a reply that drops its answer.
+    pub fn discard() -> Self {
         Self(None)
     }
 
     /// Sends the answer.
     pub fn send(self, answer: T) {
         match self.0 {
-            // The asker may have given up; that is their right.
-            Some(Way::Waiting(sender)) => drop(sender.send(answer)),
-            Some(Way::Noted(note)) => note(answer),
+            // The asker may have given up waiting.
+            Some(ReplyTo::Channel(sender)) => drop(sender.send(answer)),
+            Some(ReplyTo::Callback(callback)) => callback(answer),
             None => {}
         }
     }
@@ -175,8 +174,8 @@ impl<T> Reply<T> {
     /// Returns whether the asker has given up.
     pub fn is_abandoned(&self) -> bool {
         match &self.0 {
-            Some(Way::Waiting(sender)) => sender.is_closed(),
-            Some(Way::Noted(_)) => false,
+            Some(ReplyTo::Channel(sender)) => sender.is_closed(),
+            Some(ReplyTo::Callback(_)) => false,
             None => true,
         }
     }

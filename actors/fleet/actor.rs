@@ -161,8 +161,8 @@ impl Handler<Envelope<ToFleet>> for Fleet {
             }
             ToFleet::AdoptForeign { by, reply } => self.adopt_foreign(&by, reply, ctx),
             ToFleet::Dispatch { instance, reply } => self.dispatch(&instance, reply),
-            ToFleet::Word { instance, attempt, word, reply } => {
-                self.forward(&instance, ToInstance::Word { attempt, word, reply });
+            ToFleet::MachineCalled { instance, attempt, call, reply } => {
+                self.forward(&instance, ToInstance::MachineCalled { attempt, call, reply });
             }
             ToFleet::Seen(_, view) => {
                 let id = InstanceId::new(view.name.as_str());
@@ -285,7 +285,7 @@ impl Fleet {
     fn forward(&self, id: &InstanceId, message: ToInstance) {
         if self.ports.base.registry.holds(id) {
             self.tell_instance(id, message);
-        } else if let ToInstance::Word { reply, .. } = message {
+        } else if let ToInstance::MachineCalled { reply, .. } = message {
             reply.send(Err(Refusal::Unknown));
         }
     }

@@ -1,6 +1,6 @@
 //! What can be said to the fleet: the daemon's whole way in.
 
-use crate::instance::{Consent, Dispatch, Word};
+use crate::instance::{Consent, Dispatch, MachineCall};
 use crate::mail::Reply;
 use crate::model::{
     InstanceId, JobNotice, MachineName, MachineView, PoolId, PoolSpec, ProviderId, Refusal,
@@ -50,14 +50,14 @@ pub enum ToFleet {
         /// The answer; a `Wait` may be long in coming.
         reply: Reply<Dispatch>,
     },
-    /// A machine says something while it is set up.
-    Word {
+    /// A machine called while it is set up.
+    MachineCalled {
         /// Which instance it was made for.
         instance: InstanceId,
         /// With which registration.
         attempt: u32,
-        /// What it says.
-        word: Word,
+        /// What it wants or reports.
+        call: MachineCall,
         /// The JIT config, if it asked for it and there is one; or why it is not heard.
         reply: Reply<Result<Option<Jit>, Refusal>>,
     },

@@ -20,9 +20,9 @@ use super::effects::Effect;
 use super::notes::Notes;
 use super::report::{Told, outcome_for_pool, report};
 use super::step::{Input, Outcome, Said, dispatch, step};
-use super::{Capabilities, Consent, Dispatch, ToInstance, Token, Word};
+use super::{Capabilities, Consent, Dispatch, MachineCall, ToInstance, Token};
 use crate::base::Base;
-use crate::jobs::{InstanceNews, News, ToLedger};
+use crate::jobs::{InstanceChange, InstanceUpdate, ToLedger};
 use crate::mail::{ActorRef, Mailbox, Reply};
 use crate::model::{
     ExitRecord, Home, HostName, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail,
@@ -180,9 +180,9 @@ impl Handler<Envelope<ToInstance>> for InstanceActor {
                 self.pollers.push(reply);
                 (Input::Poll, Respond::Nobody)
             }
-            ToInstance::Word { attempt, word, reply } => {
-                let asks = word == Word::Asks;
-                (Input::Word(attempt, word), Respond::Word { asks, reply })
+            ToInstance::MachineCalled { attempt, call, reply } => {
+                let asks = call == MachineCall::RequestJit;
+                (Input::MachineCalled(attempt, call), Respond::MachineCalled { asks, reply })
             }
             ToInstance::Spec(spec) => {
                 self.links.spec = spec;
@@ -208,7 +208,7 @@ enum Respond {
     Nobody,
     Offer(Reply<Result<(), Refusal>>),
     Retire(Reply<Result<Consent, Refusal>>),
-    Word { asks: bool, reply: Reply<Result<Option<Jit>, Refusal>> },
+    MachineCalled { asks: bool, reply: Reply<Result<Option<Jit>, Refusal>> },
 }
 
 impl InstanceActor {
@@ -310,7 +310,7 @@ impl InstanceActor {
         match (said, respond) {
             (Said::Offer(answer), Respond::Offer(reply)) => reply.send(answer),
             (Said::Retire(answer), Respond::Retire(reply)) => reply.send(answer),
-            (Said::Word(heard), Respond::Word { asks, reply }) => {
+            (Said::MachineCalled(heard), Respond::MachineCalled { asks, reply }) => {
                 let sealed = self.row.sealed_jit.as_ref().filter(|_| asks);
                 let jit = sealed.and_then(|sealed| self.links.capabilities.seal.open(sealed));
                 reply.send(heard.map(|()| jit));
@@ -318,7 +318,10 @@ impl InstanceActor {
             // A `deleted` owner is about to go; whoever asked learns it from the silence.
             (
                 _,
-                Respond::Nobody | Respond::Offer(_) | Respond::Retire(_) | Respond::Word { .. },
+                Respond::Nobody
+                | Respond::Offer(_)
+                | Respond::Retire(_)
+                | Respond::MachineCalled { .. },
             ) => {}
         }
         self.answer_pollers();
@@ -409,11 +412,11 @@ impl InstanceActor {
         }
         let mut news = self.told.news(&self.row);
         if std::mem::take(&mut self.notes.runner_lost) {
-            news.push(News::RunnerLost);
+            news.push(InstanceChange::RunnerLost);
         }
         for what in news {
             let (id, pool) = (self.row.id.clone(), self.row.pool.clone());
-            let news = InstanceNews { id, pool, what };
+            let news = InstanceUpdate { id, pool, what };
             let _: Result<(), _> = self.links.ledger.tell(ToLedger::Instance(news));
         }
     }

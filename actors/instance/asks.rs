@@ -62,7 +62,7 @@ impl Turn<'_> {
 
     /// Returns whether a wish can still change anything: one who goes anyway is only forgotten.
     fn still_matters(&self, urgency: Urgency) -> bool {
-        self.row.state < State::Ended || urgency == Urgency::Forget
+        !self.row.state.is_over() || urgency == Urgency::Forget
     }
 
     fn consent(&self, ask: &Asked) -> Result<Consent, Refusal> {
@@ -162,7 +162,7 @@ impl Turn<'_> {
                 self.go(State::Reserved, "a job is offered");
             }
             Err(why) => {
-                self.tell(What::Refused { request: format!("the offer of job {job}"), why })
+                self.tell(What::Refused { request: format!("the offer of job {job}"), why });
             }
         }
         answer
@@ -195,7 +195,7 @@ impl Turn<'_> {
         let taken_back =
             matches!(why, OfferEnd::Requeued | OfferEnd::TakenElsewhere | OfferEnd::JobOver);
         let proven = self.row.executing.as_ref() == Some(job) && self.row.job_over.is_none();
-        if taken_back && proven && self.row.state < State::Ended {
+        if taken_back && proven && !self.row.state.is_over() {
             self.tell(What::OfferEnded(job.clone(), why));
             self.row.executing = None;
             self.notes.vigil = super::notes::Vigil::default();
@@ -213,7 +213,7 @@ impl Turn<'_> {
             }
             return;
         }
-        if self.row.state >= State::Deleting && self.row.executing.is_some() {
+        if self.row.state.is_past_return() && self.row.executing.is_some() {
             return;
         }
         self.tell(What::Executing(job.clone()));

@@ -90,7 +90,7 @@ impl Story<'_> {
 
     /// Tells what the world is unsure about.
     fn doubts(&self) -> Vec<String> {
-        if self.row.state >= State::Ended {
+        if self.row.state.is_over() {
             return Vec::new();
         }
         let mut lines = Vec::new();
@@ -157,7 +157,7 @@ impl Story<'_> {
         let warrant = self.row.warrant.as_ref()?;
         let evidence = warrant.evidence.join("; ");
         let (kind, age) = (&warrant.kind, self.age(warrant.at));
-        Some(if self.row.state >= State::Deleting {
+        Some(if self.row.state.is_past_return() {
             format!("Its deletion was allowed {age} ago ({kind}): {evidence}.")
         } else {
             format!("May be deleted ({kind}, since {age}): {evidence}.")

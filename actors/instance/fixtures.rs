@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::asks::Asked;
 use super::call::CallKind;
 use super::step::Input;
-use super::{Answer, Permit, Word, birth};
+use super::{Answer, MachineCall, Permit, birth};
 use crate::mail::NoAnswer;
 use crate::model::{
     Began, Binding, Conclusion, End, ExitFacts, ExitReport, ForgeId, Generation, HeldOffer,
@@ -74,10 +74,10 @@ pub(super) fn in_state(state: State) -> (Instance, Binding) {
     row.mints = 1;
     row.create_called_at = Some(began());
     row.registration = known;
-    if state >= State::Starting {
+    if state.was_created() {
         row.seen_at = Some(began());
     }
-    if state >= State::Idle {
+    if state.is_booted() {
         row.ready_at = Some(began());
         row.once_started = true;
     }
@@ -158,7 +158,7 @@ fn online() -> RunnerView {
 }
 
 fn says(setup: Setup) -> Input {
-    Input::Word(1, Word::Tells(setup, "in its words".into()))
+    Input::MachineCalled(1, MachineCall::ReportSetup(setup, "in its words".into()))
 }
 
 /// An input by name, with the call it answers, made anew each time.
@@ -304,11 +304,13 @@ pub(super) fn inputs() -> Vec<Named> {
         message("force", || ask(Urgency::Force, Reason::Operator)),
         message("forget", || ask(Urgency::Forget, Reason::Operator)),
         message("poll", || Input::Poll),
-        message("asks for its jit", || Input::Word(1, Word::Asks)),
+        message("asks for its jit", || Input::MachineCalled(1, MachineCall::RequestJit)),
         message("says installing", || says(Setup::Installing)),
         message("says idle", || says(Setup::Idle)),
         message("says failed", || says(Setup::Failed)),
-        message("says what it runs", || Input::Word(1, Word::Runs("Ubuntu 24.04".into()))),
-        message("word of another attempt", || Input::Word(2, Word::Asks)),
+        message("says what it runs", || {
+            Input::MachineCalled(1, MachineCall::ReportSystem("Ubuntu 24.04".into()))
+        }),
+        message("word of another attempt", || Input::MachineCalled(2, MachineCall::RequestJit)),
     ]
 }

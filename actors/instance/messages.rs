@@ -55,12 +55,12 @@ pub enum ToInstance {
     Retire(Retire),
     /// Its machine asks for work (late binding).
     Poll(Reply<Dispatch>),
-    /// Its machine says something while it is set up.
-    Word {
+    /// Its machine called us while it is set up.
+    MachineCalled {
         /// Which registration it was made with.
         attempt: u32,
-        /// What.
-        word: Word,
+        /// What it wants or reports.
+        call: MachineCall,
         /// The JIT config, if it asked for it and there is one; or why it is not heard.
         reply: Reply<Result<Option<Jit>, Refusal>>,
     },
@@ -75,15 +75,15 @@ pub enum ToInstance {
     Panic,
 }
 
-/// What a machine says while it is set up.
+/// A call of a machine while it is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// It asks for its JIT config; asking again returns the same.
-    Asks,
-    /// It tells how far it is, and more in its own words.
-    Tells(Setup, String),
-    /// It tells which system it runs.
-    Runs(String),
+pub enum MachineCall {
+    /// Asks for the JIT config; asking again returns the same.
+    RequestJit,
+    /// Reports the progress of the setup, with a message.
+    ReportSetup(Setup, String),
+    /// Reports the operating system.
+    ReportSystem(String),
 }
 
 /// A wish that an instance go.

@@ -39,6 +39,7 @@ mod explain;
 mod fixtures;
 mod forgetting;
 mod lifecycle;
+mod machine_calls;
 mod messages;
 mod notes;
 mod registering;
@@ -53,7 +54,6 @@ mod turn;
 mod vigil;
 #[cfg(test)]
 mod walks;
-mod words;
 
 pub(crate) use actor::{Child, Links, Origin, start};
 pub use answer::{Answer, Token};
@@ -62,7 +62,7 @@ pub(crate) use birth::requested_row;
 pub use capabilities::Capabilities;
 pub use explain::explain_instance;
 pub use lifecycle::is_stuck;
-pub use messages::{Consent, Dispatch, Permit, Retire, ToInstance, Word};
+pub use messages::{Consent, Dispatch, MachineCall, Permit, Retire, ToInstance};
 #[cfg(feature = "testing")]
 pub(crate) use rehearsal::rehearse;
 pub(crate) use report::is_unnamed;

@@ -70,7 +70,7 @@ fn answer(row: &Instance, token: Token, call: &Call, begun: Timestamp) -> Option
         Call::LookRunner(..) | Call::LookRunners => {
             Answer::Runner { begun, seen: Sighting::Absent }
         }
-        Call::LookMachine if row.state >= State::Ended => {
+        Call::LookMachine if row.state.is_over() => {
             Answer::Machine { begun, seen: Sighting::Absent }
         }
         Call::LookMachine => {

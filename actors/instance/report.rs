@@ -2,7 +2,7 @@
 
 use super::Permit;
 use super::notes::Notes;
-use crate::jobs::News;
+use crate::jobs::InstanceChange;
 use crate::model::{Instance, JobId, Reason, State, VerdictClass};
 use crate::pool::{Outcome, Report};
 
@@ -78,31 +78,35 @@ pub(super) struct Told {
 
 impl Told {
     /// Returns what is new for the ledger.
-    pub(super) fn news(&mut self, row: &Instance) -> Vec<News> {
+    pub(super) fn news(&mut self, row: &Instance) -> Vec<InstanceChange> {
         let mut news = Vec::new();
         if self.names != Some(row.mints) && !self.ended {
             self.names = Some(row.mints);
             let names = (1..=row.mints.max(1)).map(|mint| row.runner_name(mint)).collect();
-            news.push(News::Answers(names));
+            news.push(InstanceChange::Answers(names));
         }
         let offerable = row.is_offerable();
         if offerable != self.offerable {
             self.offerable = offerable;
-            news.push(if offerable { News::Offerable } else { News::Unavailable });
+            news.push(if offerable {
+                InstanceChange::Offerable
+            } else {
+                InstanceChange::Unavailable
+            });
         }
         // Said once for each job, so that an end the ledger could not tell is told after all.
         let works = row.executing.as_ref().filter(|_| row.job_over.is_none());
-        if works.is_some() && self.working.as_ref() != works && row.state < State::Ended {
+        if works.is_some() && self.working.as_ref() != works && !row.state.is_over() {
             self.working = works.cloned();
-            news.push(News::Working(works.cloned()));
+            news.push(InstanceChange::Working(works.cloned()));
         }
-        if row.state >= State::Ended && !self.ended {
+        if row.state.is_over() && !self.ended {
             self.ended = true;
-            news.push(News::Ended);
+            news.push(InstanceChange::Ended);
         }
         if row.state == State::Deleted && !self.deleted {
             self.deleted = true;
-            news.push(News::Deleted);
+            news.push(InstanceChange::Deleted);
         }
         news
     }

@@ -23,7 +23,7 @@ impl Turn<'_> {
                 self.notes.looked = true;
                 self.notes.blind_looks = 0;
                 self.notes.look_at = None;
-                if self.notes.absent_since.take().is_some() && self.row.state < State::Deleting {
+                if self.notes.absent_since.take().is_some() && !self.row.state.is_past_return() {
                     self.tell(What::Reappeared);
                 }
                 self.take_view(&view);
@@ -42,7 +42,7 @@ impl Turn<'_> {
             }
             Sighting::Unknown(_) => {
                 // Whoever is on the way out holds its place anyway; it holds nobody else up.
-                self.notes.looked |= self.row.state >= State::PendingDelete;
+                self.notes.looked |= self.row.state.is_delete_decided();
                 self.take_witness(begun, Worker::Unknown);
                 self.look_later();
             }
@@ -198,7 +198,7 @@ impl Turn<'_> {
 
     /// Ends the machine's life in the record: it is over, or gone for certain.
     pub(super) fn machine_over(&mut self, end: End) {
-        if self.row.state >= State::Ended {
+        if self.row.state.is_over() {
             return;
         }
         let why = match &end {
@@ -307,7 +307,7 @@ impl Turn<'_> {
 
     /// Takes a machine's own question for work: it exists and is ready.
     pub(super) fn polled(&mut self) {
-        if self.row.state > State::Starting {
+        if self.row.state.is_booted() {
             return;
         }
         self.row.seen_at.get_or_insert(self.now);

@@ -5,7 +5,7 @@ use super::asks::Asked;
 use super::call::Posted;
 use super::notes::Notes;
 use super::turn::Turn;
-use super::{Answer, Consent, Dispatch, Permit, Token, Word};
+use super::{Answer, Consent, Dispatch, MachineCall, Permit, Token};
 use crate::model::{
     Event, ExitRecord, Generation, HeldOffer, Instance, JobId, JobOver, MachineView, OfferEnd,
     PoolSpec, Refusal, RunnerView, State, Timestamp, What,
@@ -47,8 +47,8 @@ pub(super) enum Input {
     Retire(Asked),
     /// See [`super::ToInstance::Poll`].
     Poll,
-    /// See [`super::ToInstance::Word`].
-    Word(u32, Word),
+    /// See [`super::ToInstance::MachineCalled`].
+    MachineCalled(u32, MachineCall),
     /// The alarm rang, or there is nothing new: think again.
     Wake,
 }
@@ -63,7 +63,7 @@ pub(super) enum Said {
     /// To a wish that it go.
     Retire(Result<Consent, Refusal>),
     /// To a word of its machine.
-    Word(Result<(), Refusal>),
+    MachineCalled(Result<(), Refusal>),
 }
 
 /// What one turn brought. Save first, then do the rest.
@@ -123,7 +123,7 @@ impl Turn<'_> {
             Input::Answered(token, answer) => self.take_answer(token, answer),
             Input::Seen(view) => self.take_view(&view),
             Input::Missed => {
-                if self.row.seen_at.is_some() && self.row.state < State::Ended {
+                if self.row.seen_at.is_some() && !self.row.state.is_over() {
                     self.look_now();
                 }
             }
@@ -135,7 +135,9 @@ impl Turn<'_> {
             Input::JobOver(over) => self.take_job_over(over),
             Input::Retire(ask) => return Said::Retire(self.asked_to_go(ask)),
             Input::Poll => self.polled(),
-            Input::Word(attempt, word) => return Said::Word(self.take_word(attempt, word)),
+            Input::MachineCalled(attempt, call) => {
+                return Said::MachineCalled(self.take_machine_call(attempt, call));
+            }
         }
         Said::Nothing
     }

@@ -45,12 +45,12 @@ fn cell(state: State, answers: Option<CallKind>, input: Input) -> String {
 fn said(said: Said) -> Option<String> {
     match said {
         Said::Nothing => None,
-        Said::Word(Ok(())) => Some("heard".into()),
+        Said::MachineCalled(Ok(())) => Some("heard".into()),
         Said::Offer(Ok(())) => Some("taken".into()),
         Said::Retire(Ok(Consent::Going)) => Some("going".into()),
         Said::Retire(Ok(Consent::Noted)) => Some("noted".into()),
         Said::Retire(Ok(Consent::Looking)) => Some("looking".into()),
-        Said::Offer(Err(why)) | Said::Retire(Err(why)) | Said::Word(Err(why)) => {
+        Said::Offer(Err(why)) | Said::Retire(Err(why)) | Said::MachineCalled(Err(why)) => {
             Some(format!("refused({})", word(why)))
         }
     }
@@ -70,7 +70,7 @@ fn called(call: &Call) -> &'static str {
         Call::LookMachine => "+look",
         Call::LookWork(_) => "+look-work",
         Call::LookJob(_) => "+look-job",
-        Call::ExitReport { .. } => "+remains",
+        Call::ExitReport { .. } => "+exit-report",
         Call::Delete(_) => "+delete",
         Call::AskDelivery(..) => "+ask-delivery",
         Call::AskOpen(..) => "+ask-open",

@@ -36,7 +36,7 @@ pub(super) fn check_moves(
 
 /// Checks where a life may begin: with a wish, or with a machine that was found.
 fn check_new_row(inquest: &mut Inquest<'_>, row: &Instance, state: State) {
-    let found = row.adopted && state > State::Creating && state <= State::Ended;
+    let found = row.adopted && state.was_created() && !state.is_delete_decided();
     inquest.demand(state == State::PendingCreate || found, 31, || format!("was born {state}"));
 }
 

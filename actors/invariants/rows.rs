@@ -79,7 +79,7 @@ fn check_memory(inquest: &mut Inquest<'_>, before: &Instance, after: &Instance) 
     });
     let over = |row: &Instance| row.end.is_some();
     inquest.demand(over(after) || !over(before), 37, || "its machine rose from its end".into());
-    let settled = before.state >= State::Deleting;
+    let settled = before.state.is_past_return();
     inquest.demand(
         !settled || (before.warrant == after.warrant && before.verdict == after.verdict),
         14,

@@ -30,8 +30,8 @@ fn job_id(number: u64) -> JobId {
 
 /// A healthy row in the given state.
 fn row(state: State) -> Instance {
-    let lives = state > State::Creating;
-    let going = state >= State::PendingDelete;
+    let lives = state.was_created();
+    let going = state.is_delete_decided();
     let warrant = Warrant { kind: WarrantKind::OwnEnd, evidence: vec![], at: now() };
     Instance {
         state,
@@ -39,7 +39,7 @@ fn row(state: State) -> Instance {
         events: 5,
         create_called_at: lives.then(now),
         seen_at: lives.then(now),
-        end: (state >= State::Ended).then_some(End::Gone { deleted_externally: false }),
+        end: state.is_over().then_some(End::Gone { deleted_externally: false }),
         warrant: going.then_some(warrant),
         verdict: going.then_some(VerdictClass::Vanished),
         machine_gone_at: (state == State::Deleted).then(now),

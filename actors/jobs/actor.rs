@@ -13,8 +13,8 @@ use tracing::{error, info};
 
 use super::change::{Act, Change};
 use super::ledger::Ledger;
-use super::news::testimony;
 use super::patience::{Memory, recollect, save_for_ever};
+use super::updates::testimony;
 use super::{Capabilities, ToLedger};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};

@@ -12,12 +12,12 @@ use crate::pool::ToPool;
 
 /// A letter to the ledger.
 pub enum ToLedger {
-    /// News of a job from a forge.
+    /// What a forge reported about a job.
     Notice(JobNotice),
     /// What the forge said about a job that was asked about.
     Finding(Finding),
-    /// News of an instance.
-    Instance(InstanceNews),
+    /// What changed about an instance.
+    Instance(InstanceUpdate),
     /// An instance asks whether it may hand out its JIT config; `true` is durable.
     Deliver {
         /// For which job.
@@ -124,18 +124,18 @@ pub struct Finding {
 
 /// Tells the ledger what it must know of an instance, after it is durable there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InstanceNews {
+pub struct InstanceUpdate {
     /// Who.
     pub id: InstanceId,
     /// Its pool.
     pub pool: PoolId,
     /// What.
-    pub what: News,
+    pub what: InstanceChange,
 }
 
 /// Tells what is new about an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum InstanceChange {
     /// It answers to these registration names (sent at start and at each mint).
     Answers(Vec<RunnerName>),
     /// It waits for an offer.

@@ -29,14 +29,14 @@ mod index;
 mod ledger;
 mod memory;
 mod messages;
-mod news;
 mod offers;
 mod patience;
 mod routing;
 #[cfg(test)]
 pub(crate) mod tests;
+mod updates;
 
 pub(crate) use actor::{LedgerStart, start};
 pub use capabilities::Capabilities;
 pub use explain::{BudgetLeft, HoldUps, PoolStatus, explain_job, why_it_waits};
-pub use messages::{Accepts, Finding, InstanceNews, News, ToLedger};
+pub use messages::{Accepts, Finding, InstanceChange, InstanceUpdate, ToLedger};

@@ -183,9 +183,44 @@ impl State {
         }
     }
 
+    /// Returns whether a create call may have brought a machine into being.
+    pub fn was_created(self) -> bool {
+        !matches!(self, Self::PendingCreate | Self::Creating)
+    }
+
+    /// Returns whether the instance has left its boot behind, for better or worse.
+    pub fn is_booted(self) -> bool {
+        self.was_created() && self != Self::Starting
+    }
+
+    /// Returns whether the machine exists and nothing has asked it to go.
+    pub fn is_running(self) -> bool {
+        matches!(self, Self::Starting | Self::Idle | Self::Reserved | Self::Busy)
+    }
+
     /// Returns whether an instance in this state may still come to serve demand.
     pub fn is_capacity(self) -> bool {
-        self < Self::Retiring
+        !self.is_terminating()
+    }
+
+    /// Returns whether the instance is on its way out.
+    pub fn is_terminating(self) -> bool {
+        self == Self::Retiring || self.is_over()
+    }
+
+    /// Returns whether the machine's own life is over, or its deletion decided.
+    pub fn is_over(self) -> bool {
+        self == Self::Ended || self.is_delete_decided()
+    }
+
+    /// Returns whether its deletion is decided, with the warrant and the record in hand.
+    pub fn is_delete_decided(self) -> bool {
+        self == Self::PendingDelete || self.is_past_return()
+    }
+
+    /// Returns whether deletion can no longer be called off.
+    pub fn is_past_return(self) -> bool {
+        matches!(self, Self::Deleting | Self::Deleted)
     }
 }
 

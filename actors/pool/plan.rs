@@ -117,7 +117,7 @@ impl Tally {
             // A stuck one is an alarm of its own; it must not hold up a roll for ever.
             tally.unavailable += u32::from(is_unavailable(report) && !report.stuck);
             tally.ready += u32::from(report.state == State::Idle && report.removal.is_none());
-            let leaving = report.state >= State::Retiring && report.occupies;
+            let leaving = report.state.is_terminating() && report.occupies;
             tally.lost += u32::from(leaving && report.stuck);
             match report.state {
                 State::Busy => tally.busy += 1,

@@ -19,7 +19,7 @@ use crate::instance::{Consent, Retire, ToInstance};
 use crate::mail::{ActorRef, Mailbox, Reply};
 use crate::model::{
     Event, ForgeId, Instance, InstanceId, MachineName, Observation, ProviderId, Reason, Refusal,
-    RequestedBy, State, Subject, Timestamp, Urgency, What, is_due,
+    RequestedBy, Subject, Timestamp, Urgency, What, is_due,
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::{Effect, Inventory, Roster};
@@ -241,7 +241,7 @@ impl Reaper {
         evidence: String,
     ) {
         let registry = Arc::clone(&self.start.base.registry);
-        let reply = Reply::noted(move |answer| registry.count_ask(reason, answered(answer)));
+        let reply = Reply::with(move |answer| registry.count_ask(reason, answered(answer)));
         let _ = self.start.fleet.tell(ToFleet::Reap {
             pool: record.pool.clone(),
             instance: record.id.clone(),
@@ -318,7 +318,7 @@ impl Reaper {
     fn kill_unclaimed(&self, records: &[Instance]) {
         let now = self.start.base.clock.now();
         for record in records {
-            let started = record.state >= State::Starting && record.state <= State::Busy;
+            let started = record.state.is_running();
             if started && record.executing.is_none() && is_due(record.since, CLAIM_WITHIN, now) {
                 self.kill(record, "nobody claims it".into());
             }

@@ -219,7 +219,7 @@ fn is_missed(record: &Instance, now: Timestamp) -> bool {
 
 /// Returns whether a machine looks other than its owner may know.
 fn matters(record: &Instance, view: &MachineView) -> bool {
-    if record.state >= State::Ended {
+    if record.state.is_over() {
         return false;
     }
     let over_or_in_doubt = match view.phase {

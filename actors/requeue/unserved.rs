@@ -82,7 +82,7 @@ fn why(
     now: Timestamp,
     settings: &RequeueSettings,
 ) -> Option<Why> {
-    let ended = |id: &InstanceId| live.get(id).is_none_or(|state| *state >= State::Ended);
+    let ended = |id: &InstanceId| live.get(id).is_none_or(|state| state.is_over());
     let patience = settings.orphan_after;
     // One 404 may be a lie; it is asked again at once, and then without haste.
     let doubted = job.asked.missing == 1;

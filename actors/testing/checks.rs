@@ -213,7 +213,7 @@ impl Checker {
         let living = truth
             .records
             .row(&old.instance)
-            .is_some_and(|row| row.state < State::Ended && row.created_at <= old.since);
+            .is_some_and(|row| !row.state.is_over() && row.created_at <= old.since);
         let young = !is_due(old.since, self.orphan_after, *at);
         let delivered = old.stage == OfferStage::Delivered;
         self.demand(!(delivered && living && young), 11, &after.id, || {

@@ -76,7 +76,7 @@ impl Marks {
             protection: protection(row.binding, row.state),
             job: row.executing.as_ref().map(ToString::to_string),
             // The runner connected, or never will: nobody needs its JIT config any more.
-            spent: row.binding == Binding::Early && row.state > State::Starting,
+            spent: row.binding == Binding::Early && row.state.is_booted(),
         }
     }
 
@@ -148,7 +148,7 @@ impl Marker {
         let Some(cluster) = self.clusters.get(&row.provider) else { return };
         // One that is over needs no protection, and its secret goes with its pod.
         let gone = row.machine_gone_at.is_some() || row.uid.is_none();
-        if gone || row.state >= State::Ended || self.written.contains(&row.id) {
+        if gone || row.state.is_over() || self.written.contains(&row.id) {
             return;
         }
         let marks = Marks::of(row);
@@ -247,7 +247,7 @@ async fn watch_nodes(
 fn ask_to_leave(row: &Instance, why: &str) -> ToFleet {
     let host = row.host.as_ref().map_or("unknown", HostName::as_str);
     let evidence = format!("its node `{host}` is to be left: {why}");
-    let (urgency, reason, reply) = (Urgency::Retire, Reason::HostDrain, Reply::nobody());
+    let (urgency, reason, reply) = (Urgency::Retire, Reason::HostDrain, Reply::discard());
     let ask = Retire { urgency, reason, evidence, by: None, reply };
     ToFleet::Reap { pool: row.pool.clone(), instance: row.id.clone(), ask }
 }

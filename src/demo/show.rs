@@ -210,14 +210,14 @@ impl Demo {
 
     fn drain(&self, pool: &PoolId) {
         let (pool, who) = (pool.clone(), "demo".to_owned());
-        let reply = Reply::nobody();
+        let reply = Reply::discard();
         let _: Result<(), _> =
             self.actor_ref.tell(ToFleet::Drain { pool, drained: true, who, reply });
     }
 
     fn force(&self, instance: &InstanceId) {
         let by = RequestedBy { who: "demo".into(), why: "the demo ends".into() };
-        let (instance, urgency, reply) = (instance.clone(), Urgency::Force, Reply::nobody());
+        let (instance, urgency, reply) = (instance.clone(), Urgency::Force, Reply::discard());
         let _: Result<(), _> =
             self.actor_ref.tell(ToFleet::Retire { instance, urgency, by, reply });
     }

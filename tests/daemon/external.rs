@@ -206,7 +206,7 @@ impl Inside {
     fn force(&self, instance: &InstanceId) {
         let by = RequestedBy { who: "test".into(), why: "it hangs".into() };
         let (instance, urgency) = (instance.clone(), Urgency::Force);
-        let message = ToFleet::Retire { instance, urgency, by, reply: Reply::nobody() };
+        let message = ToFleet::Retire { instance, urgency, by, reply: Reply::discard() };
         self.actor_ref.tell(message).expect("a fleet");
     }
 }
@@ -274,7 +274,7 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     let victims: Vec<InstanceId> = rows.iter().map(|row| row.id.clone()).collect();
     // No replacements: they would hide what is left.
     let (pool, who) = ("linux".into(), "test".to_owned());
-    let drain = ToFleet::Drain { pool, drained: true, who, reply: Reply::nobody() };
+    let drain = ToFleet::Drain { pool, drained: true, who, reply: Reply::discard() };
     daemon.actor_ref.tell(drain).expect("a fleet");
     for victim in &victims {
         daemon.force(victim);

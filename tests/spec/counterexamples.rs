@@ -88,7 +88,7 @@ impl Retell for Watched {
             instance: id.clone(),
             urgency: Urgency::Delete,
             by: RequestedBy { who: "tester".into(), why: "the story wants it".into() },
-            reply: Reply::nobody(),
+            reply: Reply::discard(),
         });
     }
 

@@ -10,7 +10,7 @@ use super::{MINUTE, SECOND, story};
 
 fn ask(world: &Watched, id: &InstanceId, urgency: Urgency) {
     let by = RequestedBy { who: "ada".into(), why: "the rack is gone".into() };
-    let reply = Reply::nobody();
+    let reply = Reply::discard();
     world.say(ToFleet::Retire { instance: id.clone(), urgency, by, reply });
 }
 
@@ -76,7 +76,7 @@ fn the_timeline_of_a_pool_goes_on_after_a_restart() {
                 pool: "linux".into(),
                 drained,
                 who: "ada".into(),
-                reply: Reply::nobody(),
+                reply: Reply::discard(),
             });
             world.run_for(SECOND).await;
             if turn == 1 {
@@ -102,7 +102,7 @@ fn a_foreign_machine_is_left_alone_until_an_operator_adopts_it() {
         assert_eq!(holder, Some("somebody-else".into()));
 
         let by = RequestedBy { who: "ada".into(), why: "restored from backup".into() };
-        world.say(ToFleet::AdoptForeign { by, reply: Reply::nobody() });
+        world.say(ToFleet::AdoptForeign { by, reply: Reply::discard() });
         let gone = |world: &Watched| !world.deletes().is_empty() && world.rows().is_empty();
         world.wait_for("the machine to go", 30 * MINUTE, gone).await;
         world.run_for(2 * MINUTE).await;
@@ -120,7 +120,7 @@ fn an_orderly_stop_begins_no_deletion() {
             .wait_for("four idle", 5 * MINUTE, |world| world.rows().len() == 4 && warm(world))
             .await;
         // Their ends come while the daemon is shutting down: on record, but not taken further.
-        world.say(ToFleet::Shutdown(Reply::nobody()));
+        world.say(ToFleet::Shutdown(Reply::discard()));
         for row in world.rows() {
             world.kill(&row.machine, Death::RunnerError);
         }

@@ -1,7 +1,7 @@
 //! What a machine says while it is set up is heard once, believed little, and kept.
 
 use ostler_actors::fleet::ToFleet;
-use ostler_actors::instance::Word;
+use ostler_actors::instance::MachineCall;
 use ostler_actors::mail::Reply;
 use ostler_actors::model::{InstanceId, Setup, State, VerdictClass, What};
 use ostler_actors::testing::{Fate, Plan, Watched, pool};
@@ -10,9 +10,9 @@ use super::deaths::record;
 use super::story::Tell as _;
 use super::{MINUTE, SECOND, story};
 
-fn say(world: &Watched, id: &InstanceId, said: Word) {
+fn say(world: &Watched, id: &InstanceId, said: MachineCall) {
     let (instance, attempt) = (id.clone(), 1);
-    world.say(ToFleet::Word { instance, attempt, word: said, reply: Reply::nobody() });
+    world.say(ToFleet::MachineCalled { instance, attempt, call: said, reply: Reply::discard() });
 }
 
 #[test]
@@ -22,8 +22,8 @@ fn a_machine_that_gives_up_is_taken_apart_the_safe_way_and_explained_in_its_word
         world.queue(&["linux"], MINUTE);
         let id = world.first().await.id;
         world.until(&id, State::Starting, 10 * MINUTE).await;
-        say(world, &id, Word::Tells(Setup::Installing, "unpacking".into()));
-        say(world, &id, Word::Tells(Setup::Failed, "no disk left".into()));
+        say(world, &id, MachineCall::ReportSetup(Setup::Installing, "unpacking".into()));
+        say(world, &id, MachineCall::ReportSetup(Setup::Failed, "no disk left".into()));
         world.until(&id, State::Retiring, MINUTE).await;
         world.until(&id, State::Deleted, 30 * MINUTE).await;
         let exit = record(world, &id);
@@ -44,7 +44,7 @@ fn a_word_after_the_fact_moves_nobody() {
         world.queue(&["linux"], 10 * MINUTE);
         let id = world.first().await.id;
         world.until(&id, State::Busy, 10 * MINUTE).await;
-        say(world, &id, Word::Tells(Setup::Failed, "a liar, or late".into()));
+        say(world, &id, MachineCall::ReportSetup(Setup::Failed, "a liar, or late".into()));
         world.run_for(30 * SECOND).await;
         assert_eq!(world.row(&id).map(|row| row.state), Some(State::Busy));
         assert_eq!(world.row(&id).and_then(|row| row.removal), None);

@@ -65,7 +65,7 @@ impl Fleet {
                 let (forge, scope) = (pool.spec.forge.clone(), pool.spec.scope.clone());
                 Box::new(Home { forge, scope })
             });
-            let reply = Reply::nobody();
+            let reply = Reply::discard();
             let _: Result<(), _> = pool.actor_ref.tell(ToPool::Adopt { view, home, reply });
             return;
         }

@@ -36,7 +36,7 @@ fn notices_end_equal_in_whatever_order_and_however_often_they_come() {
     let mut ends = Vec::new();
     for order in all {
         let mut desk = Desk::new();
-        desk.news("a", News::Answers(vec!["a".into()]));
+        desk.news("a", InstanceChange::Answers(vec!["a".into()]));
         for kind in order {
             let runner = (kind >= 2).then_some("a");
             desk.hear(1, facts[kind].clone(), runner);
@@ -166,9 +166,9 @@ fn an_execution_is_recognised_by_any_name_and_also_later() {
     let mut desk = Desk::new();
     desk.hear(1, RUNS, Some("odd-name"));
     assert_eq!(desk.job(1).execution, None);
-    let acts = desk.news("a", News::Answers(vec!["a".into(), "odd-name".into()]));
+    let acts = desk.news("a", InstanceChange::Answers(vec!["a".into(), "odd-name".into()]));
     assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
-    desk.news("b", News::Answers(vec!["b".into()]));
+    desk.news("b", InstanceChange::Answers(vec!["b".into()]));
     let acts = desk.hear(2, RUNS, Some("b-2"));
     assert_eq!(sent_to(&acts, "b"), [&executes("b", 2)]);
 }
@@ -242,7 +242,7 @@ fn a_stale_job_is_closed_and_only_an_execution_reopens_it() {
     desk.know_pools();
     desk.hear(1, QUEUED, None);
     assert_eq!(desk.job(1).state(), JobState::Closed, "a late notice does not reopen it");
-    desk.news("a", News::Answers(vec!["a".into()]));
+    desk.news("a", InstanceChange::Answers(vec!["a".into()]));
     desk.hear(1, RUNS, Some("a"));
     assert_eq!(desk.job(1).state(), JobState::Running);
     assert!(desk.said(1).contains(&What::Reopened));
@@ -327,7 +327,7 @@ fn a_job_held_back_while_nobody_served_it_is_served_once_it_is_released() {
 #[test]
 fn a_stranger_is_not_believed_because_its_runner_has_the_name_of_one_whose_pool_is_gone() {
     let mut desk = Desk::new();
-    desk.news("a", News::Answers(vec!["a".into()]));
+    desk.news("a", InstanceChange::Answers(vec!["a".into()]));
     desk.pools.clear();
     desk.know_pools();
     let mut strange = notice(1, RUNS, Some("a"));

@@ -79,7 +79,7 @@ fn a_job_the_forge_took_back_from_a_runner_wants_one_again() {
     // The forge's reads lag behind its notices by seconds.
     desk.find(1, reading(QUEUED, None));
     assert_eq!(desk.job(1).state(), JobState::Running);
-    desk.news("a", News::Ended);
+    desk.news("a", InstanceChange::Ended);
     let acts = desk.find(1, reading(QUEUED, None));
     assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Requeued)]);
     assert_eq!(desk.job(1).state(), JobState::Queued);
@@ -177,7 +177,7 @@ fn a_job_out_of_sight_is_given_up_a_day_after_its_machine_is_gone_and_not_before
     };
     assert_eq!(denied_for(&mut desk, 30), JobState::Running, "its machine may be at work");
     desk.find(1, reading(RUNS, Some("a")));
-    desk.news("a", News::Deleted);
+    desk.news("a", InstanceChange::Deleted);
     assert_eq!(denied_for(&mut desk, 24), JobState::Running);
     assert_eq!(denied_for(&mut desk, 1), JobState::Closed);
 }

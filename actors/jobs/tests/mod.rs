@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::change::{Act, Change};
 use super::index::Index;
 use super::ledger::Ledger;
-use super::{Accepts, Finding, InstanceNews, News};
+use super::{Accepts, Finding, InstanceChange, InstanceUpdate};
 use crate::model::{
     Binding, Conclusion, Event, Generation, InstanceId, Job, JobFact, JobId, JobNotice, JobReading,
     MachineSpec, Offer, OfferEnd, OfferStage, Place, Policy, PoolId, PoolSpec, Sighting, Subject,
@@ -130,16 +130,16 @@ impl Desk {
         self.save(change)
     }
 
-    pub(crate) fn news(&mut self, instance: &str, what: News) -> Vec<Act> {
-        let news = InstanceNews { id: instance.into(), pool: "linux".into(), what };
+    pub(crate) fn news(&mut self, instance: &str, what: InstanceChange) -> Vec<Act> {
+        let news = InstanceUpdate { id: instance.into(), pool: "linux".into(), what };
         let change = self.ledger.news(news, self.now);
         self.save(change)
     }
 
     /// Lets an instance appear and wait for an offer.
     pub(crate) fn waits(&mut self, instance: &str) -> Vec<Act> {
-        self.news(instance, News::Answers(vec![instance.into()]));
-        self.news(instance, News::Offerable)
+        self.news(instance, InstanceChange::Answers(vec![instance.into()]));
+        self.news(instance, InstanceChange::Offerable)
     }
 
     /// Brings a job to an instance, delivered.

@@ -43,7 +43,7 @@ fn who_refused_is_offered_nothing_until_it_says_that_it_waits() {
     let change = desk.ledger.offer_answered(&id(1), &"a".into(), Generation(1), refuse, T0);
     desk.save(change);
     assert_eq!(desk.demand().queued, 1);
-    let acts = desk.news("a", News::Offerable);
+    let acts = desk.news("a", InstanceChange::Offerable);
     assert_eq!(sent_to(&acts, "a"), [&offered("a", 1, 2)]);
 }
 
@@ -54,7 +54,7 @@ fn an_answer_to_an_old_offer_changes_nothing() {
     desk.hear(1, QUEUED, None);
     desk.pass(settings().offer_stale);
     desk.tick();
-    desk.news("a", News::Offerable);
+    desk.news("a", InstanceChange::Offerable);
     assert_eq!(desk.job(1).generation, Generation(2));
     let change = desk.ledger.offer_answered(&id(1), &"a".into(), Generation(1), None, desk.now);
     desk.save(change);
@@ -129,13 +129,13 @@ fn the_end_of_an_instance_frees_what_was_not_delivered_and_asks_about_the_rest()
     desk.hear(2, QUEUED, None);
     desk.waits("c");
     desk.hear(3, RUNS, Some("c"));
-    assert_eq!(asks(&desk.news("a", News::Ended)), [1]);
+    assert_eq!(asks(&desk.news("a", InstanceChange::Ended)), [1]);
     assert!(desk.job(1).open_offer().is_some(), "only the forge can tell");
-    assert!(asks(&desk.news("a", News::Deleted)).is_empty(), "it is not asked twice");
-    let acts = desk.news("b", News::Ended);
+    assert!(asks(&desk.news("a", InstanceChange::Deleted)).is_empty(), "it is not asked twice");
+    let acts = desk.news("b", InstanceChange::Ended);
     assert_eq!(sent_to(&acts, "b"), [&ended("b", 2, 1, OfferEnd::InstanceEnded)]);
     assert_eq!(desk.demand().queued, 1);
-    assert_eq!(asks(&desk.news("c", News::Deleted)), [3]);
+    assert_eq!(asks(&desk.news("c", InstanceChange::Deleted)), [3]);
 }
 
 #[test]
@@ -143,8 +143,8 @@ fn an_instance_that_waits_and_ends_is_offered_nothing() {
     let mut desk = Desk::new();
     desk.waits("a");
     desk.waits("b");
-    desk.news("a", News::Ended);
-    desk.news("b", News::Unavailable);
+    desk.news("a", InstanceChange::Ended);
+    desk.news("b", InstanceChange::Unavailable);
     desk.hear(1, QUEUED, None);
     assert_eq!(desk.demand().queued, 1);
 }
@@ -154,15 +154,19 @@ fn work_proven_by_the_instance_binds_the_job() {
     let mut desk = Desk::new();
     desk.delivered(1, "a");
     desk.hear(2, QUEUED, None);
-    let acts = desk.news("a", News::Working(Some(id(2))));
+    let acts = desk.news("a", InstanceChange::Working(Some(id(2))));
     assert_eq!(sent_to(&acts, "a"), [&executes("a", 2), &ended("a", 1, 1, OfferEnd::Displaced)]);
-    assert_eq!(desk.news("a", News::Working(Some(id(2)))), [], "said again it is no news");
+    assert_eq!(
+        desk.news("a", InstanceChange::Working(Some(id(2)))),
+        [],
+        "said again it is no news"
+    );
 }
 
 #[test]
 fn an_instance_that_missed_the_end_of_its_job_is_told_again() {
     let mut desk = Desk::new();
     desk.hear(1, OVER, None);
-    let acts = desk.news("a", News::Working(Some(id(1))));
+    let acts = desk.news("a", InstanceChange::Working(Some(id(1))));
     assert!(matches!(sent_to(&acts, "a")[..], [Act::ShowJobOver { over, .. }] if !over.names_us));
 }

@@ -54,15 +54,15 @@ fn fact(at: u8) -> JobFact {
     }
 }
 
-fn news(what: u8, job: u64, name: &str) -> News {
+fn news(what: u8, job: u64, name: &str) -> InstanceChange {
     match what {
-        0 => News::Answers(vec![name.into()]),
-        1 => News::Answers(vec![name.into(), format!("{name}-2").as_str().into()]),
-        2..=4 => News::Offerable,
-        5 => News::Unavailable,
-        6 => News::Working((job > 0).then(|| id(job))),
-        7 => News::Ended,
-        _ => News::Deleted,
+        0 => InstanceChange::Answers(vec![name.into()]),
+        1 => InstanceChange::Answers(vec![name.into(), format!("{name}-2").as_str().into()]),
+        2..=4 => InstanceChange::Offerable,
+        5 => InstanceChange::Unavailable,
+        6 => InstanceChange::Working((job > 0).then(|| id(job))),
+        7 => InstanceChange::Ended,
+        _ => InstanceChange::Deleted,
     }
 }
 

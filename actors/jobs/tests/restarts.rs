@@ -10,13 +10,13 @@ fn open_offers_and_executions_are_said_again_when_their_instance_appears() {
     desk.hear(3, RUNS, Some("c"));
     desk.restart();
     desk.know_pools();
-    let acts = desk.news("a", News::Answers(vec!["a".into()]));
+    let acts = desk.news("a", InstanceChange::Answers(vec!["a".into()]));
     let again =
         Act::Offer { instance: "a".into(), job: id(1), generation: Generation(1), delivered: true };
     assert_eq!(acts, [again]);
-    let acts = desk.news("b", News::Answers(vec!["b".into()]));
+    let acts = desk.news("b", InstanceChange::Answers(vec!["b".into()]));
     assert_eq!(acts, [offered("b", 2, 1)]);
-    let acts = desk.news("c", News::Answers(vec!["c".into()]));
+    let acts = desk.news("c", InstanceChange::Answers(vec!["c".into()]));
     assert_eq!(acts, [executes("c", 3)]);
 }
 
@@ -24,8 +24,8 @@ fn open_offers_and_executions_are_said_again_when_their_instance_appears() {
 fn a_further_mint_does_not_make_the_ledger_say_everything_again() {
     let mut desk = Desk::new();
     desk.delivered(1, "a");
-    assert_eq!(desk.news("a", News::Answers(vec!["a".into(), "a-2".into()])), []);
-    let acts = desk.news("a", News::Answers(vec!["a".into(), "a-2".into()]));
+    assert_eq!(desk.news("a", InstanceChange::Answers(vec!["a".into(), "a-2".into()])), []);
+    let acts = desk.news("a", InstanceChange::Answers(vec!["a".into(), "a-2".into()]));
     assert_eq!(sent_to(&acts, "a").len(), 1, "a new owner is told");
 }
 
@@ -67,7 +67,7 @@ fn after_a_restart_a_runner_that_has_not_told_its_names_is_not_called_elsewhere(
     desk.know_pools();
     desk.hear(1, RUNS, Some("adopted-name"));
     assert!(desk.job(1).open_offer().is_some());
-    let acts = desk.news("a", News::Answers(vec!["a".into(), "adopted-name".into()]));
+    let acts = desk.news("a", InstanceChange::Answers(vec!["a".into(), "adopted-name".into()]));
     assert_eq!(sent_to(&acts, "a").last(), Some(&&executes("a", 1)));
 }
 

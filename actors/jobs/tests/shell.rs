@@ -81,8 +81,8 @@ impl Room {
         self.ledger.tell(message).unwrap();
     }
 
-    fn news(&self, instance: &str, what: News) {
-        let news = InstanceNews { id: instance.into(), pool: linux(), what };
+    fn news(&self, instance: &str, what: InstanceChange) {
+        let news = InstanceUpdate { id: instance.into(), pool: linux(), what };
         self.tell(ToLedger::Instance(news));
     }
 
@@ -90,8 +90,8 @@ impl Room {
     fn waits(&self, instance: &str) -> (Tray<ToInstance>, Entry) {
         let (tray, mailbox) = Tray::new();
         let entry = self.base.registry.claim(instance.into(), mailbox).ok().unwrap();
-        self.news(instance, News::Answers(vec![instance.into()]));
-        self.news(instance, News::Offerable);
+        self.news(instance, InstanceChange::Answers(vec![instance.into()]));
+        self.news(instance, InstanceChange::Offerable);
         (tray, entry)
     }
 
@@ -162,8 +162,8 @@ fn an_offer_to_an_instance_without_an_owner_ends_at_once() {
     play(async {
         let room = Room::open(Arc::default());
         room.know_pools();
-        room.news("a", News::Answers(vec!["a".into()]));
-        room.news("a", News::Offerable);
+        room.news("a", InstanceChange::Answers(vec!["a".into()]));
+        room.news("a", InstanceChange::Offerable);
         room.tell(ToLedger::Notice(notice(1, QUEUED, None)));
         settle().await;
         assert_eq!(room.demand().last(), Some(&1));
@@ -262,9 +262,9 @@ fn the_requeue_actor_is_asked_when_an_instance_ends_with_a_job() {
     play(async {
         let room = Room::open(Arc::default());
         room.know_pools();
-        room.news("a", News::Answers(vec!["a".into()]));
+        room.news("a", InstanceChange::Answers(vec!["a".into()]));
         room.tell(ToLedger::Notice(notice(1, RUNS, Some("a"))));
-        room.news("a", News::Ended);
+        room.news("a", InstanceChange::Ended);
         settle().await;
         assert!(matches!(&room.requeue.take()[..], [ToRequeue::Ask(job)] if *job == id(1)));
     });

@@ -64,7 +64,7 @@ fn a_freed_place_takes_the_oldest_job_that_waits_for_one() {
     let mut only = pool("linux", &["linux"]);
     (only.max, only.binding) = (1, Binding::Early);
     let mut desk = Desk::with(vec![only]);
-    desk.news("a", News::Answers(vec!["a".into()]));
+    desk.news("a", InstanceChange::Answers(vec!["a".into()]));
     for job in 1..=3 {
         desk.hear(job, QUEUED, None);
         desk.pass(Duration::from_secs(1));

@@ -113,8 +113,13 @@ impl PoolSupervisor {
             return;
         }
         let evidence = format!("pool `{}` wants {want}", self.links.spec.id);
-        let ask =
-            Retire { urgency: Urgency::Retire, reason, evidence, by: None, reply: Reply::nobody() };
+        let ask = Retire {
+            urgency: Urgency::Retire,
+            reason,
+            evidence,
+            by: None,
+            reply: Reply::discard(),
+        };
         if child.mailbox.tell(ToInstance::Retire(ask)).is_ok() {
             self.reports.ask(id, now);
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 
 use super::*;
-use crate::model::{ExitReport, MachineView, Sighting};
+use crate::model::{ExitReport, MachineView, Sighting, State};
 use crate::pool::fixtures::{TestPorts, a_moment, machine, perform, row};
 use crate::ports::MachineRef;
 use crate::registry::Registry;

@@ -215,7 +215,11 @@ fn every_end_leaves_its_facts_or_nothing() {
                     assert_eq!(view.phase, MachinePhase::Over(facts));
                 }
                 _ => {
-                    assert_eq!(exit_report.exit.and_then(|exit| exit.code), facts.code, "{death:?}")
+                    assert_eq!(
+                        exit_report.exit.and_then(|exit| exit.code),
+                        facts.code,
+                        "{death:?}"
+                    );
                 }
             }
             world.run_for(MINUTE).await;

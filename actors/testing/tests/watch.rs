@@ -93,7 +93,7 @@ fn a_fleet_that_ends_leaves_no_watch_to_the_next_one() {
         let watched = world.outside().machines.sinks.len();
         assert!(watched > 0, "a fleet watches");
         // It ends in a process that lives on, as after a lost lease.
-        world.say(ToFleet::Shutdown(Reply::nobody()));
+        world.say(ToFleet::Shutdown(Reply::discard()));
         world.run_for(MINUTE).await;
         assert_eq!(world.outside().machines.sinks.len(), 0);
         world.crash(MINUTE);

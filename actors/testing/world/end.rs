@@ -81,7 +81,7 @@ impl World {
                 pool: pool.id.clone(),
                 drained: true,
                 who: "the end".into(),
-                reply: Reply::nobody(),
+                reply: Reply::discard(),
             });
         }
     }

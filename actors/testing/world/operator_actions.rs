@@ -100,7 +100,7 @@ impl World {
                 }
             }
             OperatorAction::Restart => {
-                self.say(ToFleet::Shutdown(Reply::nobody()));
+                self.say(ToFleet::Shutdown(Reply::discard()));
                 self.outside().later(10_000, Happening::Operator(OperatorAction::Stop));
             }
             OperatorAction::Stop => self.outside().crash("orderly stop"),
@@ -168,7 +168,7 @@ impl World {
     /// Asks for an instance to go, as an operator does.
     pub fn ask_to_go(&self, instance: InstanceId, urgency: Urgency) {
         let by = RequestedBy { who: "operator".into(), why: "simulated".into() };
-        self.say(ToFleet::Retire { instance, urgency, by, reply: Reply::nobody() });
+        self.say(ToFleet::Retire { instance, urgency, by, reply: Reply::discard() });
     }
 
     /// Says something to the daemon, if it lives.

@@ -128,7 +128,7 @@ impl AppState {
 
     /// Returns what may hold jobs up beside the standing of their pools.
     pub(in crate::http) fn holdups(&self, now: Timestamp) -> HoldUps {
-        let booting = self.registry.instances_where(|row| row.state <= State::Starting);
+        let booting = self.registry.instances_where(|row| !row.state.is_booted());
         let budget = |budget: Budget| BudgetLeft {
             who: budget.credential,
             resource: budget.resource,

@@ -108,7 +108,7 @@ pub(in crate::http) async fn one(
     let row = find(&app_state, &name).await?;
     // Before there is an end there is no record of one, and nobody waits for the store.
     let death =
-        if row.state >= State::Ended { look(app_state.records.exit(&row.id)).await? } else { None };
+        if row.state.is_over() { look(app_state.records.exit(&row.id)).await? } else { None };
     Ok(web::Json(InstanceDetail {
         instance: app_state.shown(&row, app_state.clock.now()),
         warrant: row.warrant.as_ref().map(Into::into),
@@ -174,7 +174,7 @@ impl AppState {
         let forges = self.forges.load();
         let (at, why) = forges.get(&row.forge)?.doubt_about(&row.runner_name(row.mints))?;
         let asked = elapsed(at, now).as_secs();
-        (row.state < State::Ended).then(|| {
+        (!row.state.is_over()).then(|| {
             format!(
                 "The forge was asked {asked} s ago whether a job runs there, and it is not known, \
                  so the machine is kept: {why}."

@@ -7,7 +7,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::AUTHORIZATION;
 use actix_web::{HttpRequest, HttpResponse};
 use ostler_actors::fleet::ToFleet;
-use ostler_actors::instance::Word;
+use ostler_actors::instance::MachineCall;
 use ostler_actors::model::{Instance, Refusal, State};
 use ostler_actors::ports::Jit;
 use serde_json::json;
@@ -53,10 +53,10 @@ impl Caller {
     pub(super) async fn say(
         self,
         app_state: &AppState,
-        word: Word,
+        call: MachineCall,
     ) -> Result<Option<Jit>, Box<HttpResponse>> {
         let Bearer { instance, attempt } = self.bearer;
-        let message = |reply| ToFleet::Word { instance, attempt, word, reply };
+        let message = |reply| ToFleet::MachineCalled { instance, attempt, call, reply };
         match app_state.fleet.ask(message, OWNER_TIMEOUT).await {
             Ok(Ok(jit)) => Ok(jit),
             Ok(Err(Refusal::Unsettled)) | Err(_) => Err(later().into()),

@@ -1,7 +1,7 @@
 //! What machines tell while they are set up.
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use ostler_actors::instance::Word;
+use ostler_actors::instance::MachineCall;
 use ostler_actors::model::Setup;
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ async fn tell(
     app_state: &AppState,
     request: &HttpRequest,
     body: web::Payload,
-    read: fn(&Value) -> Result<Word, &'static str>,
+    read: fn(&Value) -> Result<MachineCall, &'static str>,
 ) -> HttpResponse {
     let caller = match Caller::of(request, app_state).await {
         Ok(caller) => caller,
@@ -60,24 +60,24 @@ async fn tell(
 }
 
 /// Reads a status; words that say nothing final are progress.
-fn heard_status(value: &Value) -> Result<Word, &'static str> {
+fn heard_status(value: &Value) -> Result<MachineCall, &'static str> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
     let (status, message) = (text("status"), text("message").to_owned());
     Ok(match status {
         "" => return Err("the body must be an object with a `status`"),
-        "idle" => Word::Tells(Setup::Idle, message),
-        "failed" => Word::Tells(Setup::Failed, message),
-        "installing" => Word::Tells(Setup::Installing, message),
-        other => Word::Tells(Setup::Installing, format!("{other}: {message}")),
+        "idle" => MachineCall::ReportSetup(Setup::Idle, message),
+        "failed" => MachineCall::ReportSetup(Setup::Failed, message),
+        "installing" => MachineCall::ReportSetup(Setup::Installing, message),
+        other => MachineCall::ReportSetup(Setup::Installing, format!("{other}: {message}")),
     })
 }
 
-fn heard_system(value: &Value) -> Result<Word, &'static str> {
+fn heard_system(value: &Value) -> Result<MachineCall, &'static str> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
     let system = format!("{} {}", text("os_name"), text("os_version"));
     match system.trim() {
         "" => Err("the body must be an object with `os_name` and `os_version`"),
-        system => Ok(Word::Runs(system.to_owned())),
+        system => Ok(MachineCall::ReportSystem(system.to_owned())),
     }
 }
 
@@ -90,14 +90,17 @@ mod tests {
     #[test]
     fn reports_of_a_machine_are_parsed_or_refused() {
         let status = |status: &str| heard_status(&json!({ "status": status, "message": "m" }));
-        assert_eq!(status("idle"), Ok(Word::Tells(Setup::Idle, "m".into())));
-        assert_eq!(status("failed"), Ok(Word::Tells(Setup::Failed, "m".into())));
-        assert_eq!(status("online"), Ok(Word::Tells(Setup::Installing, "online: m".into())));
+        assert_eq!(status("idle"), Ok(MachineCall::ReportSetup(Setup::Idle, "m".into())));
+        assert_eq!(status("failed"), Ok(MachineCall::ReportSetup(Setup::Failed, "m".into())));
+        assert_eq!(
+            status("online"),
+            Ok(MachineCall::ReportSetup(Setup::Installing, "online: m".into()))
+        );
         for bad in [json!(null), json!([]), json!({ "status": 5 }), json!({ "message": "m" })] {
             assert!(heard_status(&bad).is_err(), "{bad}");
             assert!(heard_system(&bad).is_err(), "{bad}");
         }
         let system = json!({ "os_name": "Ubuntu", "os_version": "24.04", "agent_id": null });
-        assert_eq!(heard_system(&system), Ok(Word::Runs("Ubuntu 24.04".into())));
+        assert_eq!(heard_system(&system), Ok(MachineCall::ReportSystem("Ubuntu 24.04".into())));
     }
 }

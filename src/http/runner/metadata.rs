@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use actix_web::{HttpRequest, HttpResponse, web};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ostler_actors::instance::Word;
+use ostler_actors::instance::MachineCall;
 use ostler_actors::ports::Jit;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ async fn credentials(
     if !["runner", "credentials", "credentials_rsaparams"].contains(&file.as_str()) {
         return nothing("there are `runner`, `credentials` and `credentials_rsaparams`");
     }
-    match caller.say(&app_state, Word::Asks).await {
+    match caller.say(&app_state, MachineCall::RequestJit).await {
         Ok(Some(jit)) => match unpacked(&jit, &file) {
             Some(content) => {
                 HttpResponse::Ok().content_type("application/octet-stream").body(content)

@@ -91,8 +91,7 @@ mod tests {
     #[test]
     fn a_registered_pod_is_protected_from_its_creation() {
         for state in State::ALL {
-            let expected =
-                if state < State::Retiring { Protection::Busy } else { Protection::Idle };
+            let expected = if state.is_terminating() { Protection::Idle } else { Protection::Busy };
             assert_eq!(protection(Binding::Early, state), expected, "{state}");
         }
     }

@@ -90,7 +90,7 @@ pub(super) fn silent_witness() -> Vec<Violation> {
             instance: row.id.clone(),
             urgency: Urgency::Delete,
             by: RequestedBy { who: "tester".into(), why: "the story wants it".into() },
-            reply: Reply::nobody(),
+            reply: Reply::discard(),
         });
         world.run_for(20 * MINUTE).await;
     })

@@ -6,7 +6,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ostler::store::{History as _, OpenError, Options, Page, SqlStore, backup, upkeep};
+use ostler::store::{
+    DeathQuery, History as _, InstanceQuery, JobQuery, OpenError, Options, Page, SqlStore, backup,
+    upkeep,
+};
 use ostler_actors::model::{Reason, Refusal, Subject, Urgency, What};
 use ostler_actors::ports::{InstanceRows, Records as _};
 use ostler_actors::testing::contract::{instance, saved};
@@ -240,11 +243,11 @@ async fn reads_as_before(store: &SqlStore, finished: usize) {
     assert_eq!(reports.count(), finished * 4);
     let page = Page { limit: 100, cursor: None };
     assert_eq!(
-        store.deaths(&Default::default(), &page).await.expect("exits").items.len(),
+        store.deaths(&DeathQuery::default(), &page).await.expect("exits").items.len(),
         finished
     );
-    assert_eq!(store.jobs(&Default::default(), &page).await.expect("jobs").items.len(), finished);
-    let instances = store.instances(&Default::default(), &page).await.expect("rows").items;
+    assert_eq!(store.jobs(&JobQuery::default(), &page).await.expect("jobs").items.len(), finished);
+    let instances = store.instances(&InstanceQuery::default(), &page).await.expect("rows").items;
     assert_eq!(instances.len(), finished + 1);
     assert_eq!(instances.iter().filter(|it| it.setup_report.is_some()).count(), finished + 1);
 }

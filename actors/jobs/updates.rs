@@ -3,39 +3,41 @@
 use super::change::{Act, Change};
 use super::ledger::Ledger;
 use super::memory::Answering;
-use super::{InstanceNews, News};
+use super::{InstanceChange, InstanceUpdate};
 use crate::model::{
-    Instance, InstanceId, JobId, JobOver, OfferEnd, OfferStage, PoolId, RunnerName, State,
-    Timestamp, is_due,
+    Instance, InstanceId, JobId, JobOver, OfferEnd, OfferStage, PoolId, RunnerName, Timestamp,
+    is_due,
 };
 
 /// Returns what an instance's row says, as its owner would have told it; a new ledger finds
 /// owners who believe that they have told everything.
-pub(super) fn testimony(row: &Instance, has_owner: bool) -> Vec<InstanceNews> {
+pub(super) fn testimony(row: &Instance, has_owner: bool) -> Vec<InstanceUpdate> {
     let names = || (1..=row.mints.max(1)).map(|mint| row.runner_name(mint)).collect();
     let mut news = Vec::new();
-    if row.state >= State::Ended {
-        news.push(News::Ended);
+    if row.state.is_over() {
+        news.push(InstanceChange::Ended);
     } else if has_owner {
-        news.push(News::Answers(names()));
-        news.extend(row.is_offerable().then_some(News::Offerable));
+        news.push(InstanceChange::Answers(names()));
+        news.extend(row.is_offerable().then_some(InstanceChange::Offerable));
     }
-    let told = |what| InstanceNews { id: row.id.clone(), pool: row.pool.clone(), what };
+    let told = |what| InstanceUpdate { id: row.id.clone(), pool: row.pool.clone(), what };
     news.into_iter().map(told).collect()
 }
 
 impl Ledger {
     /// Hears news of an instance.
-    pub(crate) fn news(&mut self, news: InstanceNews, now: Timestamp) -> Change {
-        let InstanceNews { id, pool, what } = news;
+    pub(crate) fn news(&mut self, news: InstanceUpdate, now: Timestamp) -> Change {
+        let InstanceUpdate { id, pool, what } = news;
         match what {
-            News::Answers(names) => self.appeared(&id, &pool, names, now),
-            News::Offerable => self.instances.wait(&id, &pool),
-            News::Unavailable | News::Working(None) => self.instances.leave(&id),
-            News::Working(Some(job)) => self.works(&id, &job, now),
-            News::RunnerLost => self.doubt_runs(&id, now),
-            News::Ended => self.ended(&id, &pool, now),
-            News::Deleted => {
+            InstanceChange::Answers(names) => self.appeared(&id, &pool, names, now),
+            InstanceChange::Offerable => self.instances.wait(&id, &pool),
+            InstanceChange::Unavailable | InstanceChange::Working(None) => {
+                self.instances.leave(&id);
+            }
+            InstanceChange::Working(Some(job)) => self.works(&id, &job, now),
+            InstanceChange::RunnerLost => self.doubt_runs(&id, now),
+            InstanceChange::Ended => self.ended(&id, &pool, now),
+            InstanceChange::Deleted => {
                 self.ended(&id, &pool, now);
                 self.instances.forget(&id);
             }

@@ -1,11 +1,11 @@
 //! What a machine says while it is set up, where it calls home instead of being given everything.
 //!
-//! It proves itself with what it was made with, so its word is heard only for that very
-//! registration, and only until it said that it is done or has given up. Its word makes it ready
+//! It proves itself with what it was made with, so its call is heard only for that very
+//! registration, and only until it said that it is done or has given up. Its call makes it ready
 //! or asks it to go; it deletes nothing: a machine that says it failed leaves through `retiring`
 //! like any other.
 
-use super::Word;
+use super::MachineCall;
 use super::turn::Turn;
 use crate::model::{Reason, Refusal, Setup, SetupReport, State, Urgency, What, clip};
 
@@ -15,8 +15,12 @@ const MOST: u32 = 50;
 const LONGEST: usize = 2000;
 
 impl Turn<'_> {
-    /// Takes a word of the machine, unless it is past being set up.
-    pub(super) fn take_word(&mut self, attempt: u32, word: Word) -> Result<(), Refusal> {
+    /// Takes a call of the machine, unless it is past being set up.
+    pub(super) fn take_machine_call(
+        &mut self,
+        attempt: u32,
+        call: MachineCall,
+    ) -> Result<(), Refusal> {
         match self.row.state {
             State::Creating if self.row.create_called_at.is_some() => {}
             State::Starting => {}
@@ -34,10 +38,10 @@ impl Turn<'_> {
             return Err(Refusal::Stale);
         }
         self.machine_speaks();
-        match word {
-            Word::Asks => {}
-            Word::Runs(system) => self.tell(What::Runs(short(&system))),
-            Word::Tells(setup, message) => self.take_setup(setup, short(&message)),
+        match call {
+            MachineCall::RequestJit => {}
+            MachineCall::ReportSystem(system) => self.tell(What::Runs(short(&system))),
+            MachineCall::ReportSetup(setup, message) => self.take_setup(setup, short(&message)),
         }
         Ok(())
     }
@@ -95,8 +99,8 @@ mod tests {
     use crate::model::{Binding, Instance, RunnerId};
     use crate::ports::{Handover, Jit, Minted};
 
-    fn say(row: &Instance, notes: &mut Notes, word: Word) -> Outcome {
-        step(row, notes, Input::Word(1, word), &spec(Binding::Early), &Wax, now())
+    fn say(row: &Instance, notes: &mut Notes, call: MachineCall) -> Outcome {
+        step(row, notes, Input::MachineCalled(1, call), &spec(Binding::Early), &Wax, now())
     }
 
     fn minted(handover: Handover) -> Outcome {
@@ -131,13 +135,13 @@ mod tests {
         let (mut row, _) = in_state(State::Starting);
         row.sealed_jit = Some("sealed:jit".into());
         let mut notes = Notes::default();
-        let row = say(&row, &mut notes, Word::Asks).row;
+        let row = say(&row, &mut notes, MachineCall::RequestJit).row;
         assert!(row.sealed_jit.is_some(), "asked for once, it may be asked for again");
-        let row = say(&row, &mut notes, Word::Tells(Setup::Idle, String::new())).row;
+        let row = say(&row, &mut notes, MachineCall::ReportSetup(Setup::Idle, String::new())).row;
         assert_eq!((row.state, &row.sealed_jit), (State::Idle, &None));
         assert!(row.ready_at.is_some());
-        let late = say(&row, &mut notes, Word::Asks);
-        assert_eq!(late.said, Said::Word(Err(Refusal::Stale)));
+        let late = say(&row, &mut notes, MachineCall::RequestJit);
+        assert_eq!(late.said, Said::MachineCalled(Err(Refusal::Stale)));
         assert!(!late.changed);
     }
 
@@ -145,9 +149,9 @@ mod tests {
     fn a_machine_that_gave_up_goes_the_safe_way_and_is_a_boot_failure_in_its_words() {
         let (row, _) = in_state(State::Starting);
         let mut notes = Notes::default();
-        let word = Word::Tells(Setup::Failed, "no disk\u{1b}[2J left".into());
-        let outcome = say(&row, &mut notes, word);
-        assert_eq!(outcome.row.state, State::Retiring, "its word deletes nothing by itself");
+        let call = MachineCall::ReportSetup(Setup::Failed, "no disk\u{1b}[2J left".into());
+        let outcome = say(&row, &mut notes, call);
+        assert_eq!(outcome.row.state, State::Retiring, "its call deletes nothing by itself");
         let last = outcome.row.setup_report.clone().unwrap();
         assert!(last.message.starts_with("no disk") && !last.message.contains('\u{1b}'));
         let removal = outcome.row.removal.unwrap();
@@ -159,11 +163,11 @@ mod tests {
         let (mut row, _) = in_state(State::Starting);
         let mut notes = Notes::default();
         for number in 0..200 {
-            let word = Word::Tells(Setup::Installing, format!("step {number}"));
-            row = say(&row, &mut notes, word).row;
+            let call = MachineCall::ReportSetup(Setup::Installing, format!("step {number}"));
+            row = say(&row, &mut notes, call).row;
         }
         assert!(row.events <= MOST, "{}", row.events);
-        let done = say(&row, &mut notes, Word::Tells(Setup::Idle, String::new())).row;
+        let done = say(&row, &mut notes, MachineCall::ReportSetup(Setup::Idle, String::new())).row;
         assert_eq!(done.state, State::Idle);
     }
 
@@ -171,11 +175,11 @@ mod tests {
     fn nobody_speaks_for_a_machine_that_was_never_ordered() {
         let (row, _) = in_state(State::PendingCreate);
         let mut notes = Notes::default();
-        let early = say(&row, &mut notes, Word::Asks);
-        assert_eq!(early.said, Said::Word(Err(Refusal::Unsettled)));
+        let early = say(&row, &mut notes, MachineCall::RequestJit);
+        assert_eq!(early.said, Said::MachineCalled(Err(Refusal::Unsettled)));
         let input = Input::Permit(Permit::Start);
         let row = step(&row, &mut notes, input, &spec(Binding::Early), &Wax, now()).row;
-        let minting = say(&row, &mut notes, Word::Asks);
-        assert_eq!(minting.said, Said::Word(Err(Refusal::Unsettled)));
+        let minting = say(&row, &mut notes, MachineCall::RequestJit);
+        assert_eq!(minting.said, Said::MachineCalled(Err(Refusal::Unsettled)));
     }
 }
