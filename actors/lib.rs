@@ -10,12 +10,16 @@ pub mod instance;
 pub mod intake;
 pub mod invariants;
 pub mod jobs;
+#[warn(missing_docs)]
 pub mod mail;
+#[warn(missing_docs)]
 pub mod model;
 pub mod mutants;
 pub mod pool;
+#[warn(missing_docs)]
 pub mod ports;
 mod reaper;
+#[warn(missing_docs)]
 pub mod registry;
 pub mod requeue;
 pub mod settings;

@@ -11,7 +11,6 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Closes the box.
     pub fn new(rows: Arc<dyn PoolRows>) -> Self {
         Self { rows }
     }

@@ -16,29 +16,22 @@ pub enum ToFleet {
     Notice(JobNotice),
     /// An operator wants an instance gone.
     Retire {
-        /// Which.
         instance: InstanceId,
-        /// How strongly.
         urgency: Urgency,
-        /// Who and why.
         by: RequestedBy,
         /// What its owner says.
         reply: Reply<Result<Consent, Refusal>>,
     },
     /// An operator drains or resumes a pool.
     Drain {
-        /// Which.
         pool: PoolId,
-        /// Drain or resume.
         drained: bool,
-        /// Who.
         who: String,
         /// Whether it is durable.
         reply: Reply<Result<(), Refusal>>,
     },
     /// An operator says that the foreign machines are ours.
     AdoptForeign {
-        /// Who and why.
         by: RequestedBy,
         /// How many machines that concerns, once it is durable.
         reply: Reply<Result<usize, Refusal>>,
@@ -54,7 +47,6 @@ pub enum ToFleet {
     MachineCalled {
         /// Which instance it was made for.
         instance: InstanceId,
-        /// With which registration.
         attempt: u32,
         /// What it wants or reports.
         call: MachineCall,
@@ -69,25 +61,19 @@ pub enum ToFleet {
     Orphan(ProviderId, MachineView),
     /// The reaper, or whoever watches the hosts, wants an instance asked; the pool's budget applies.
     Reap {
-        /// Its pool.
         pool: PoolId,
-        /// Which.
         instance: InstanceId,
         /// Why, and whom to answer.
         ask: crate::instance::Retire,
     },
     /// A pool's breaker opened or closed.
     Breaker {
-        /// Which pool.
         pool: PoolId,
         /// Since when it is open.
         open: Option<Timestamp>,
-        /// Why.
         why: String,
     },
-    /// A pool died.
     PoolDied {
-        /// Which.
         pool: PoolId,
         /// Which of its supervisors: a pool that was emptied may be back already.
         incarnation: u64,
@@ -98,7 +84,6 @@ pub enum ToFleet {
     PoolEmpty(PoolId),
     /// The ledger, the reaper, the requeue or an intake actor died.
     Died {
-        /// Which.
         part: Part,
         /// Whether by a panic.
         panicked: bool,
@@ -120,24 +105,17 @@ pub enum ToFleet {
 #[cfg(feature = "testing")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Victim {
-    /// The fleet itself.
     Fleet,
-    /// The ledger.
     Ledger,
-    /// A pool.
     Pool(PoolId),
-    /// An instance.
     Instance(InstanceId),
 }
 
 /// Names the single actors under the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// The ledger.
     Ledger,
-    /// The reaper.
     Reaper,
-    /// The requeue actor.
     Requeue,
     /// The poll for notices that never came.
     Intake,

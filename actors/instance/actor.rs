@@ -36,7 +36,6 @@ use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
 /// Tells how an owner comes to its instance.
 pub(crate) enum Origin {
-    /// A new wish.
     New(InstanceId),
     /// A stored row, after a restart.
     Row(Box<Instance>),

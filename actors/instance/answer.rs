@@ -24,21 +24,18 @@ pub enum Answer {
     Machine {
         /// When the look began.
         begun: Timestamp,
-        /// What it brought.
         seen: Sighting<MachineView>,
     },
     /// `Roster::runner`.
     Runner {
         /// When the look began.
         begun: Timestamp,
-        /// What it brought.
         seen: Sighting<RunnerView>,
     },
     /// `Roster::work_of`.
     Work {
         /// When the look began.
         begun: Timestamp,
-        /// What it brought.
         seen: Sighting<JobId>,
     },
     /// `Roster::job`.
@@ -49,14 +46,12 @@ pub enum Answer {
     Deleted(Result<Deletion, ProviderError>),
     /// The ledger on whether the JIT config may be handed out.
     Delivery {
-        /// For which offer.
         generation: Generation,
         /// Yes, no, or nothing heard.
         allowed: Result<bool, NoAnswer>,
     },
     /// The ledger on whether an offer is still open.
     OfferOpen {
-        /// Which offer.
         generation: Generation,
         /// Yes, no, or nothing heard.
         open: Result<bool, NoAnswer>,

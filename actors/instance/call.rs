@@ -14,13 +14,11 @@ pub(super) enum Call {
     },
     /// Register a runner under this name.
     Mint(RunnerName),
-    /// Remove this registration.
     Deregister(RunnerId),
     /// Look the registration up, by number where it is known.
     LookRunner(RunnerName, Option<RunnerId>),
     /// Look for any registration of the machine, under whatever number.
     LookRunners,
-    /// Read the machine.
     LookMachine,
     /// Ask the forge whether a job in progress names this runner.
     LookWork(RunnerName),
@@ -31,7 +29,6 @@ pub(super) enum Call {
         /// Whether the end of the log is wanted.
         want_tail: bool,
     },
-    /// Delete the machine.
     Delete(Grace),
     /// Ask the ledger whether the JIT config may be handed out.
     AskDelivery(JobId, Generation),
@@ -85,8 +82,6 @@ pub(super) enum CallKind {
 /// A call with the token its answer must carry.
 #[derive(Clone, Debug)]
 pub(super) struct Posted {
-    /// Marks the call.
     pub token: Token,
-    /// The call.
     pub call: Call,
 }

@@ -25,7 +25,6 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Closes the box.
     pub fn new(
         providers: BTreeMap<ProviderId, Arc<dyn Provider>>,
         forges: BTreeMap<ForgeId, Arc<dyn Forge>>,

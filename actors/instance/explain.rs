@@ -17,7 +17,6 @@ use crate::model::{
 /// How many refusals are worth telling.
 const REFUSALS: usize = 3;
 
-/// Explains an instance.
 pub fn explain_instance(
     row: &Instance,
     events: &[Event],

@@ -164,7 +164,6 @@ fn says(setup: Setup) -> Input {
 /// An input by name, with the call it answers, made anew each time.
 pub(super) type Named = (&'static str, Option<CallKind>, Box<dyn Fn() -> Input>);
 
-/// Returns every input.
 #[expect(clippy::too_many_lines, reason = "a table: one row an input")]
 pub(super) fn inputs() -> Vec<Named> {
     fn answer(name: &'static str, kind: CallKind, make: fn() -> Answer) -> Named {

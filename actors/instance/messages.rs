@@ -29,22 +29,18 @@ pub enum ToInstance {
     RunnerMissed,
     /// The ledger offers a job. Deduplicated by generation.
     Offer {
-        /// Which job.
         job: JobId,
         /// Which offer of it.
         generation: Generation,
         /// Whether the ledger already calls it delivered (said again after a restart).
         delivered: bool,
-        /// Taken or refused.
         reply: Reply<Result<(), Refusal>>,
     },
     /// The ledger ended an offer.
     OfferEnded {
-        /// Of which job.
         job: JobId,
         /// Which offer of it.
         generation: Generation,
-        /// Why.
         why: OfferEnd,
     },
     /// The forge proved that a job runs on this instance's runner.
@@ -89,11 +85,8 @@ pub enum MachineCall {
 /// A wish that an instance go.
 #[derive(Debug)]
 pub struct Retire {
-    /// How strongly.
     pub urgency: Urgency,
-    /// Why.
     pub reason: Reason,
-    /// What was seen.
     pub evidence: String,
     /// Who, where it was a person.
     pub by: Option<RequestedBy>,
@@ -128,6 +121,5 @@ pub enum Dispatch {
     Work(Jit),
     /// Nothing yet; ask again.
     Wait,
-    /// Go away.
     Leave,
 }

@@ -12,7 +12,6 @@ use crate::ports::Handover;
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each notes one thing; no two exclude another")]
 pub(super) struct Notes {
-    /// Calls under way.
     pub(super) under_way: BTreeMap<CallKind, Token>,
     /// The last token given out.
     pub(super) last_token: Token,
@@ -24,9 +23,7 @@ pub(super) struct Notes {
     pub(super) handover: Handover,
     /// How often the machine told how far it is.
     pub(super) words: u32,
-    /// Permits in hand.
     pub(super) may_start: bool,
-    /// Permits in hand.
     pub(super) may_delete: bool,
     /// When to look at the machine next, whatever the state.
     pub(super) look_at: Option<Timestamp>,
@@ -44,11 +41,9 @@ pub(super) struct Notes {
     pub(super) worker: Option<Worker>,
     /// The doubt last told about.
     pub(super) doubt: Option<String>,
-    /// The registration's affairs.
     pub(super) removal: Removal,
     /// The watch before a deletion.
     pub(super) vigil: Vigil,
-    /// The minting's affairs.
     pub(super) minting: Minting,
     /// Whether direct reads shall tell if the runner is of any use.
     pub(super) offline: OfflineCheck,
@@ -58,7 +53,6 @@ pub(super) struct Notes {
     pub(super) closing: Option<Closing>,
     /// Remains gathered while somebody else was deleting the machine.
     pub(super) early_exit_report: Option<ExitReport>,
-    /// The deletion's affairs.
     pub(super) deletion: DeletionNotes,
     /// When the ledger is asked next about the offer.
     pub(super) ledger_at: Option<Timestamp>,
@@ -142,7 +136,6 @@ pub(super) struct DeletionNotes {
     pub(super) accepted_at: Option<Timestamp>,
     /// When to call delete next.
     pub(super) next_at: Option<Timestamp>,
-    /// Deletes called.
     pub(super) tries: u32,
     /// Looks since the last accepted delete.
     pub(super) looks: u32,

@@ -26,7 +26,6 @@ const WRITE_OFF: Duration = Duration::from_hours(24);
 pub(super) enum Proof {
     /// One 404 will do: the runner's one job is over, a lie harms nobody.
     Once,
-    /// 404 twice.
     Twice,
 }
 

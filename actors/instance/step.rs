@@ -56,9 +56,7 @@ pub(super) enum Input {
 /// What an owner says to whoever asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// Nobody asked.
     Nothing,
-    /// To an offer.
     Offer(Result<(), Refusal>),
     /// To a wish that it go.
     Retire(Result<Consent, Refusal>),
@@ -77,11 +75,8 @@ pub(super) struct Outcome {
     pub(super) events: Vec<Event>,
     /// The record of the end.
     pub(super) exit: Option<ExitRecord>,
-    /// Calls to make.
     pub(super) calls: Vec<Posted>,
-    /// When to wake.
     pub(super) wake: Option<Timestamp>,
-    /// What to answer.
     pub(super) said: Said,
     /// An offer that is given back.
     pub(super) returned_offer: Option<HeldOffer>,

@@ -9,7 +9,6 @@ use crate::model::{ForgeId, Scope};
 pub enum ToIntake {
     /// The scopes the configured pools serve, whole.
     Scopes(BTreeSet<(ForgeId, Scope)>),
-    /// Time to ask.
     Tick,
     /// Its parent is gone or shuts down.
     Halt,

@@ -8,11 +8,9 @@ use crate::model::{State, WarrantKind};
 /// Tells whether an edge exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passage {
-    /// It does.
     Open,
     /// It does for who carries one of these warrants.
     Warranted(&'static [WarrantKind]),
-    /// It does not.
     Closed,
 }
 

@@ -34,7 +34,6 @@ pub struct Violation {
     pub number: u8,
     /// The instance, job or pool.
     pub about: String,
-    /// What was seen.
     pub text: String,
 }
 

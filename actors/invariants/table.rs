@@ -1,9 +1,7 @@
 //! The invariants by number: one sentence each, and where it is held.
 
-/// Holds one invariant.
 #[derive(Clone, Copy, Debug)]
 pub struct Invariant {
-    /// Its number.
     pub number: u8,
     /// Its name, for people and metrics.
     pub name: &'static str,

@@ -12,7 +12,6 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Closes the box.
     pub fn new(rows: Arc<dyn JobRows>) -> Self {
         Self { rows }
     }

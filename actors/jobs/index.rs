@@ -25,7 +25,6 @@ pub(super) struct Open {
 /// Orders jobs by age.
 pub(super) type Line = BTreeSet<(Timestamp, JobId)>;
 
-/// Holds the sides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Index {
     /// Jobs that wait for a runner of a pool.

@@ -19,34 +19,13 @@ pub enum ToLedger {
     /// What changed about an instance.
     Instance(InstanceUpdate),
     /// An instance asks whether it may hand out its JIT config; `true` is durable.
-    Deliver {
-        /// For which job.
-        job: JobId,
-        /// Who asks.
-        instance: InstanceId,
-        /// For which offer.
-        generation: Generation,
-        /// May it?
-        reply: Reply<bool>,
-    },
+    Deliver { job: JobId, instance: InstanceId, generation: Generation, reply: Reply<bool> },
     /// An instance asks whether its offer is still open.
-    IsOpen {
-        /// Of which job.
-        job: JobId,
-        /// Who asks.
-        instance: InstanceId,
-        /// Which offer.
-        generation: Generation,
-        /// Is it?
-        reply: Reply<bool>,
-    },
+    IsOpen { job: JobId, instance: InstanceId, generation: Generation, reply: Reply<bool> },
     /// An instance answered an offer, or did not.
     OfferAnswered {
-        /// Of which job.
         job: JobId,
-        /// Who.
         instance: InstanceId,
-        /// Which offer.
         generation: Generation,
         /// Taken, or why not; `None` is no answer in time.
         answer: Option<Result<(), Refusal>>,
@@ -55,14 +34,12 @@ pub enum ToLedger {
     Pools(Vec<(Arc<PoolSpec>, ActorRef<ToPool>)>),
     /// What a pool can take.
     PoolStatus {
-        /// Which pool.
         pool: PoolId,
         /// Whether it takes more work now, and why not.
         accepts: Accepts,
     },
     /// Somebody wants to see a job as the ledger remembers it, also one that no pool serves.
     Show {
-        /// Which job.
         job: JobId,
         /// The job, if it is remembered.
         reply: Reply<Option<Job>>,
@@ -79,9 +56,7 @@ pub enum ToLedger {
 /// Tells whether a pool takes more work now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepts {
-    /// Yes.
     Work,
-    /// It drains.
     Draining,
     /// It is at `max`.
     Full,
@@ -110,7 +85,6 @@ impl fmt::Display for Accepts {
 /// Binds what the forge said about a job to the attempt it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The job.
     pub job: JobId,
     /// The instance it was promised to or ran on when the question was asked.
     pub instance: Option<InstanceId>,
@@ -125,11 +99,8 @@ pub struct Finding {
 /// Tells the ledger what it must know of an instance, after it is durable there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceUpdate {
-    /// Who.
     pub id: InstanceId,
-    /// Its pool.
     pub pool: PoolId,
-    /// What.
     pub what: InstanceChange,
 }
 

@@ -32,16 +32,12 @@ impl Want {
 /// Tells whose demand a job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// This pool's.
     To(PoolId),
     /// Its first choice refuses, and so do all others.
     Held {
-        /// The first choice.
         pool: PoolId,
-        /// Why it refuses.
         why: Accepts,
     },
-    /// Nobody's, and why.
     Nobody(String),
 }
 

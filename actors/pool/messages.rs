@@ -16,7 +16,6 @@ pub enum ToPool {
     Report(Report),
     /// One of its instances is gone.
     Died {
-        /// Which.
         id: InstanceId,
         /// Whether by a panic.
         panicked: bool,
@@ -25,21 +24,18 @@ pub enum ToPool {
     Demand(Demand),
     /// The reaper wants an instance gone; spends the pool's budget.
     Retire {
-        /// Which.
         id: InstanceId,
         /// Why, and whom to answer.
         ask: Retire,
     },
     /// A machine of ours has no record; the pool gives it an owner.
     Adopt {
-        /// The machine.
         view: MachineView,
         /// Where runners of the pool it was made for register now, if that pool is known.
         home: Option<Box<Home>>,
         /// What became of it.
         reply: Reply<Result<InstanceId, Refusal>>,
     },
-    /// The config changed.
     Apply(Arc<PoolSpec>),
     /// Let everyone go who is free, create nobody; or take that back.
     Drain(bool),
@@ -60,17 +56,14 @@ pub enum ToPool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "four facts that do not exclude each other")]
 pub struct Report {
-    /// Who.
     pub id: InstanceId,
     /// Where it is in its life.
     pub state: State,
-    /// Since when.
     pub since: Timestamp,
     /// When the wish for it became durable.
     pub born: Timestamp,
     /// The strongest wish it carries.
     pub removal: Option<Urgency>,
-    /// Its shape.
     pub revision: Revision,
     /// Where its machine runs.
     pub host: Option<HostName>,
@@ -100,7 +93,6 @@ impl Report {
 /// Tells what an instance's life says about its pool's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It became ready.
     Ready,
     /// It never did: create or boot failed.
     Failed,

@@ -92,7 +92,6 @@ pub(crate) fn plan(
 /// Counts a pool's instances by what they are good for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Those that work.
     pub(crate) busy: u32,
     /// Those that are promised.
     pub(crate) reserved: u32,
@@ -109,7 +108,6 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts.
     pub(crate) fn of(reports: &BTreeMap<InstanceId, Report>) -> Self {
         let mut tally = Self::default();
         for report in reports.values() {

@@ -24,7 +24,6 @@ pub(crate) async fn live_rows(records: Arc<dyn Records>, pool: PoolId) -> Vec<In
     }
 }
 
-/// Reads one row.
 pub(crate) async fn row_of(records: Arc<dyn Records>, id: InstanceId) -> Option<Instance> {
     let mut wait = FIRST_WAIT;
     loop {

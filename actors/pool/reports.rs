@@ -20,7 +20,6 @@ use crate::registry::PoolView;
 /// How long an instance may take to answer a wish by a report.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Holds the picture.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reports {
     by_instance: BTreeMap<InstanceId, Report>,

@@ -23,7 +23,6 @@ pub(super) struct Round {
     /// Whether all that came of it was calm; none while nothing came of it.
     calm: Option<bool>,
     records: usize,
-    /// Ticks since.
     rested: usize,
 }
 

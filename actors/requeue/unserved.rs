@@ -19,15 +19,12 @@ const DAY: Duration = Duration::from_hours(24);
 /// Asks about one job; the answer is bound to the attempt that stands now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// The job.
     pub job: JobId,
     /// Where it comes from.
     pub place: Place,
-    /// Its workflow run.
     pub run: u64,
     /// Whom it is promised to or runs on.
     pub instance: Option<InstanceId>,
-    /// Which offer stands.
     pub generation: Generation,
     /// Why it is asked.
     pub why: Why,

@@ -37,7 +37,6 @@ impl SimClock {
         Self(Instant::now())
     }
 
-    /// Returns the moment.
     pub fn moment(&self) -> Moment {
         millis(self.0.elapsed())
     }
@@ -78,7 +77,6 @@ impl Spawner for SimSpawner {
     }
 }
 
-/// Pretends to seal.
 pub struct SimSeal;
 
 impl Seal for SimSeal {

@@ -27,7 +27,6 @@ use crate::ports::{
     Acceptance, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, Records, SaveError,
 };
 
-/// A store, whole.
 pub trait Store: Records + InstanceRows + JobRows + PoolRows + Inbox {}
 
 impl<S: Records + InstanceRows + JobRows + PoolRows + Inbox> Store for S {}

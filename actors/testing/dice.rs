@@ -15,7 +15,6 @@ impl Dice {
         Self(Pcg64Mcg::seed_from_u64(seed ^ lane.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// Returns any number.
     pub fn word(&mut self) -> u64 {
         self.0.next_u64()
     }

@@ -21,12 +21,10 @@ pub enum Weather {
     Deadly,
     /// The store fails and the daemon crashes.
     Crashing,
-    /// All of it.
     Everything,
 }
 
 impl Weather {
-    /// All weathers.
     pub const ALL: [Self; 6] = [
         Self::Calm,
         Self::LyingForge,
@@ -40,15 +38,11 @@ impl Weather {
 /// Holds the rates of all faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// The forge's.
     pub forge: ForgeFaults,
-    /// The provider's.
     pub provider: ProviderFaults,
-    /// The machines'.
     pub machine: MachineFaults,
     /// The store's and the daemon's.
     pub store: StoreFaults,
-    /// What people do.
     pub people: PeopleFaults,
 }
 
@@ -69,9 +63,7 @@ pub struct ForgeFaults {
     pub runner_stale: Rate,
     /// A direct read of an existing runner says 404; never twice running.
     pub runner_false_404: Rate,
-    /// A read fails.
     pub read_fails: Rate,
-    /// A listing fails.
     pub list_fails: Rate,
     /// A listing misses the young and shows the gone.
     pub list_lags: Rate,
@@ -134,7 +126,6 @@ pub struct ProviderFaults {
     pub delete_lost: Rate,
     /// A delete is accepted and nothing happens.
     pub delete_lies: Rate,
-    /// A listing fails.
     pub list_fails: Rate,
     /// A listing is empty by mistake and calls itself complete.
     pub list_empty: Rate,
@@ -142,7 +133,6 @@ pub struct ProviderFaults {
     pub list_partial: Rate,
     /// A listing misses the young and shows the gone.
     pub list_lags: Rate,
-    /// A read fails.
     pub read_fails: Rate,
     /// A read of an existing machine says absent; never twice running.
     pub read_false_absent: Rate,
@@ -167,7 +157,6 @@ pub struct ProviderFaults {
 pub struct MachineFaults {
     /// It never boots: unschedulable, no image, or for no reason.
     pub never_boots: Rate,
-    /// It boots slowly.
     pub slow_boot: Rate,
     /// It dies before its runner is ready.
     pub dies_booting: Rate,
@@ -192,7 +181,6 @@ pub struct StoreFaults {
     pub save_fails: Rate,
     /// A save is done and its answer lost.
     pub save_lost: Rate,
-    /// A read fails.
     pub read_fails: Rate,
     /// A call takes a moment.
     pub slow: Rate,

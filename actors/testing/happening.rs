@@ -11,16 +11,24 @@ pub(super) enum Happening {
     Arrival,
     /// A held job is let go.
     Release(u64),
-    /// A webhook arrives.
     Deliver(Box<Delivery>),
     /// The forge pairs jobs and runners.
     Match,
     /// An agent picks its assignment up.
-    PickUp { job: u64, attempt: u32 },
+    PickUp {
+        job: u64,
+        attempt: u32,
+    },
     /// An assignment nobody picked up lapses.
-    Unassign { job: u64, attempt: u32 },
+    Unassign {
+        job: u64,
+        attempt: u32,
+    },
     /// A job is cancelled between assignment and pick-up.
-    CancelAssigned { job: u64, attempt: u32 },
+    CancelAssigned {
+        job: u64,
+        attempt: u32,
+    },
     /// A job is cancelled wherever it is.
     CancelJob(u64),
     /// The forge gives up on a job whose machine died.
@@ -39,11 +47,18 @@ pub(super) enum Happening {
     /// An agent notices that its registration is gone.
     Dismissed(u64),
     /// A worker is done.
-    WorkEnds { machine: u64, job: u64 },
+    WorkEnds {
+        machine: u64,
+        job: u64,
+    },
     /// A machine's process ends.
     Die(u64, Death),
     /// A machine dies under its job.
-    DieWorking { machine: u64, job: u64, death: Death },
+    DieWorking {
+        machine: u64,
+        job: u64,
+        death: Death,
+    },
     /// A deleted machine is gone.
     Depart(u64),
     /// Somebody else's deletion has run its grace.
@@ -59,7 +74,10 @@ pub(super) enum Happening {
     /// The watcher is told how a machine is.
     Tell(u64),
     /// The watcher is told that a machine is no longer there.
-    TellMissing { provider: usize, machine: crate::model::MachineName },
+    TellMissing {
+        provider: usize,
+        machine: crate::model::MachineName,
+    },
 
     /// An operator does something.
     Operator(OperatorAction),
@@ -72,10 +90,12 @@ pub(super) enum Happening {
 pub(super) enum OperatorAction {
     /// Asks for an instance to go when it is free.
     Delete(InstanceId),
-    /// Forces an instance.
     Force(InstanceId),
     /// Drains a pool, or resumes it.
-    Drain { pool: usize, drained: bool },
+    Drain {
+        pool: usize,
+        drained: bool,
+    },
     /// Changes a pool's machines.
     Roll(usize),
     /// Takes a pool out of the config.

@@ -12,12 +12,9 @@ use crate::model::{
 };
 use crate::ports::Deregistered;
 
-/// Holds one observation.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// When.
     pub at: Moment,
-    /// What.
     pub what: Seen,
 }
 
@@ -28,18 +25,15 @@ pub enum Seen {
     Saved {
         /// The row before, if there was one.
         before: Option<Arc<Instance>>,
-        /// The row after.
         after: Arc<Instance>,
         /// The tenure that wrote.
         epoch: Epoch,
         /// Whether the record of its end came with it.
         with_exit: bool,
     },
-    /// The ledger saved.
     JobsSaved {
         /// Each row before and after.
         jobs: Vec<(Option<Arc<Job>>, Arc<Job>)>,
-        /// New tombstones.
         tombstones: Vec<JobId>,
         /// The tenure that wrote.
         epoch: Epoch,
@@ -48,18 +42,13 @@ pub enum Seen {
     PoolSaved(PoolRow),
     /// A save was refused for good.
     SaveRefused {
-        /// Whose row.
         id: String,
-        /// Which answer.
         why: Refused,
     },
     /// `Provider::create` was called.
     CreateCalled {
-        /// For whom.
         instance: Option<InstanceId>,
-        /// Which machine.
         machine: MachineName,
-        /// Which provider.
         provider: ProviderId,
         /// Whether a create of this name was called before.
         again: bool,
@@ -70,7 +59,6 @@ pub enum Seen {
     },
     /// A machine came to exist.
     Appeared {
-        /// Which machine.
         machine: MachineName,
         /// How many machines of this name there have been, this one included.
         times: u32,
@@ -79,28 +67,23 @@ pub enum Seen {
     DeleteCalled(Box<DeleteCalled>),
     /// A machine ended or vanished by itself.
     MachineEnded {
-        /// Which machine.
         machine: MachineName,
         /// Which job died with it.
         killed: Option<u64>,
     },
     /// Nothing is left of a machine.
     MachineGone {
-        /// Which machine.
         machine: MachineName,
     },
     /// `Forge::mint` made a registration.
     Minted {
-        /// Its name.
         name: RunnerName,
-        /// Its number.
         id: RunnerId,
     },
     /// `Forge::mint` found the name taken.
     NameTaken(RunnerName),
     /// `Forge::deregister` was called.
     Deregister {
-        /// Which runner.
         name: Option<RunnerName>,
         /// The job that ran there.
         working: Option<u64>,
@@ -111,7 +94,6 @@ pub enum Seen {
     },
     /// A machine received a JIT config by asking.
     HandedOut {
-        /// To whom.
         instance: InstanceId,
         /// Whether a delivered offer to it was durable then.
         delivered: bool,
@@ -120,37 +102,27 @@ pub enum Seen {
     },
     /// A job began to run.
     JobStarted {
-        /// Which.
         job: u64,
-        /// On which machine.
         machine: MachineName,
-        /// As which runner.
         runner: RunnerName,
     },
     /// A job is over at the forge.
     JobOver {
-        /// Which.
         job: u64,
-        /// How.
         conclusion: Conclusion,
         /// Whether we deleted its machine under it without an operator's word.
         killed_by_us: bool,
     },
-    /// The daemon started.
     Started {
-        /// Its tenure.
         epoch: Epoch,
-        /// Its holder id.
         holder: HolderId,
     },
-    /// The daemon crashed.
     Crashed(&'static str),
 }
 
 /// Names the answers that end a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Another version.
     Conflict,
     /// The machine has an owner.
     Owned,
@@ -162,11 +134,8 @@ pub enum Refused {
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that are true or not, independently")]
 pub struct DeleteCalled {
-    /// Which machine.
     pub machine: MachineName,
-    /// Which provider.
     pub provider: ProviderId,
-    /// Whether it existed.
     pub exists: bool,
     /// Whether it was over by itself.
     pub over: bool,
@@ -180,9 +149,7 @@ pub struct DeleteCalled {
     pub doubt: bool,
     /// The live row that owns the machine.
     pub instance: Option<InstanceId>,
-    /// Its stored state.
     pub state: Option<State>,
-    /// Its stored warrant.
     pub warrant: Option<WarrantKind>,
     /// Whether a person really forced it.
     pub forced: bool,

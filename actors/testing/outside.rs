@@ -38,13 +38,9 @@ pub struct Outside {
     pub faults: Faults,
     /// How often each fault was injected.
     pub injected: BTreeMap<&'static str, u64>,
-    /// The log.
     pub trace: Trace,
-    /// The durable records.
     pub records: MemoryRecords,
-    /// The forge.
     pub forge: ForgeState,
-    /// The providers.
     pub machines: Machines,
     /// How many hosts each provider has.
     pub hosts: u64,
@@ -100,12 +96,10 @@ impl Outside {
         }
     }
 
-    /// Returns the moment.
     pub fn now(&self) -> Moment {
         self.clock.moment()
     }
 
-    /// Returns the date.
     pub fn date(&self) -> Timestamp {
         date(self.now())
     }

@@ -81,7 +81,6 @@ pub struct Script {
 /// Tells how a create goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreatePlan {
-    /// As it should.
     Good,
     /// Refused, and the provider vouches that nothing was made.
     Refused,
@@ -100,7 +99,6 @@ pub enum CreatePlan {
 pub enum DeletePlan {
     /// As it should; the machine is gone after so many milliseconds.
     Good(u64),
-    /// Fails without effect.
     Fails,
     /// Done, and the answer is lost.
     Lost,
@@ -122,7 +120,6 @@ pub enum Resists {
 /// Tells how a mint goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MintPlan {
-    /// As it should.
     Good,
     /// Made, and the answer is lost.
     Lost,
@@ -132,16 +129,13 @@ pub enum MintPlan {
     Vain,
     /// Made, its answer lost on the way, and repeated there: the name is taken.
     Taken,
-    /// Put off.
     Later,
-    /// Refused.
     Refused,
 }
 
 /// Tells how a machine lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// As it should.
     Good,
     /// Its provider never gets it up.
     NeverBoots,
@@ -162,15 +156,11 @@ pub enum Fate {
 /// Names the ways a machine ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Death {
-    /// Exit 0.
     Clean,
     /// Exit 0, and the runtime has no word for it.
     BareZero,
-    /// Exit 1.
     RunnerError,
-    /// Exit 7.
     Outdated,
-    /// Exit 134.
     Aborted,
     /// Exit 137, `OOMKilled`.
     HostOom,
@@ -178,9 +168,7 @@ pub enum Death {
     GuestKilled,
     /// Exit 137, `ContainerStatusUnknown`: invented by the runtime.
     Invented,
-    /// Exit 139.
     Crashed,
-    /// Exit 143.
     Terminated,
     /// Signal 15, and no exit code.
     Signalled,
@@ -209,7 +197,6 @@ pub enum Death {
 }
 
 impl Death {
-    /// All of them.
     pub const ALL: [Self; 22] = [
         Self::Clean,
         Self::BareZero,

@@ -16,15 +16,11 @@ const STORIES: usize = 5;
 /// Holds what many worlds brought.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Worlds run.
     pub seeds: u64,
     /// Instances that came to their end.
     pub lifetimes: u64,
-    /// Faults injected.
     pub faults: u64,
-    /// Promises broken.
     pub violations: u64,
-    /// Virtual time lived.
     pub years: f64,
     /// The worlds that broke one.
     pub failures: Vec<Failure>,
@@ -33,7 +29,6 @@ pub struct Tally {
 /// Tells of a world that broke a promise.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Its seed.
     pub seed: u64,
     /// The first promise it broke.
     pub what: String,
@@ -46,9 +41,7 @@ pub struct Failure {
 pub struct Outcome {
     /// Instances that came to their end.
     pub lifetimes: u64,
-    /// Faults injected.
     pub faults: u64,
-    /// What was broken.
     pub broken: Vec<Violation>,
     /// Virtual time lived, in milliseconds.
     pub lived: u64,
@@ -102,7 +95,6 @@ pub fn replay(seed: u64) -> (Tally, Vec<String>) {
 pub enum Detail {
     /// Nothing but the hash.
     Nothing,
-    /// Every step.
     Everything,
 }
 

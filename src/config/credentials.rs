@@ -50,7 +50,6 @@ pub struct Credential {
 pub enum Auth {
     /// As a GitHub App.
     App {
-        /// Its client id.
         client_id: String,
         /// Its private key, PEM.
         private_key: Secret,

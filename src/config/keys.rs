@@ -6,7 +6,6 @@
 
 use super::{daemon, forges, http, notify, policy, pools, providers, schedule, store, sweeps};
 
-/// Describes one key.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
@@ -96,7 +95,6 @@ pub(crate) fn find(keys: Keys, name: &str) -> Option<&'static Key> {
     keys.iter().copied().flatten().find(|key| key.name == name)
 }
 
-/// The whole document.
 pub(crate) const ROOT: Keys = &[&[
     Key::new("daemon", Kind::Table(daemon::KEYS), "The daemon itself."),
     Key::new("store", Kind::Table(store::KEYS), "Where the records are kept."),

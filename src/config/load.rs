@@ -15,7 +15,6 @@ use super::{Config, keys, shape};
 /// Holds a configuration that can be used, and what the operator should know about it.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The configuration.
     pub config: Config,
     /// Warnings; empty when there is nothing to say.
     pub warnings: Problems,

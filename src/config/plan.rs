@@ -51,13 +51,11 @@ impl From<&Pool> for Tie {
 /// Describes one effect of going from one configuration to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What happens.
     pub kind: Kind,
     /// To what: `pool linux`, `forge github`, `[http]`.
     pub what: String,
     /// Which keys differ, as `key: old -> new`.
     pub keys: Vec<String>,
-    /// What that means.
     pub effect: String,
 }
 
@@ -65,11 +63,8 @@ pub struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// It is new.
     Added,
-    /// It is gone.
     Removed,
-    /// It differs.
     Changed,
     /// The reload would be refused because of it.
     Refused,

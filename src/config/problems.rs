@@ -23,16 +23,13 @@ pub enum Severity {
     Warning,
 }
 
-/// Holds one problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// How bad it is.
     pub severity: Severity,
     /// The key in full, such as `pool.linux.max`; empty when it is about a whole file.
     pub key: String,
-    /// What is wrong.
     pub what: String,
-    /// The way out.
     pub help: String,
     pub(crate) at: Option<Mark>,
     pub(crate) label: String,
@@ -61,7 +58,6 @@ impl Problem {
         Self { severity: Severity::Warning, ..Self::error(key, what) }
     }
 
-    /// Adds the place.
     pub(crate) fn at(mut self, at: Option<Mark>) -> Self {
         self.at = at;
         self
@@ -115,7 +111,6 @@ impl Desk {
         self.0.borrow().iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// Ends the collection.
     pub(crate) fn into_problems(self, files: Arc<Files>) -> Problems {
         let mut list = self.0.into_inner();
         if list.len() >= MOST {
@@ -146,11 +141,8 @@ pub struct Report {
     pub line: Option<usize>,
     /// The column in characters, from 1.
     pub column: Option<usize>,
-    /// The key.
     pub key: String,
-    /// What is wrong.
     pub what: String,
-    /// The way out.
     pub help: String,
 }
 

@@ -28,7 +28,6 @@ pub struct Secret {
 pub enum Source {
     /// In a variable of the environment.
     Env(String),
-    /// In a file.
     File(PathBuf),
 }
 

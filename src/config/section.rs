@@ -86,7 +86,6 @@ impl<'a> Section<'a> {
         Problem::warning(self.key(key), what).at(self.at(key))
     }
 
-    /// Notes a problem.
     pub(crate) fn note(&self, problem: Problem) {
         self.cx.desk.note(problem);
     }

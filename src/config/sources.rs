@@ -28,7 +28,6 @@ struct File {
 }
 
 impl Files {
-    /// Holds no file.
     pub(crate) const fn none() -> Self {
         Self(Vec::new())
     }

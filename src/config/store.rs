@@ -72,7 +72,6 @@ pub struct Store {
 pub enum StoreUrl {
     /// Written in the file.
     Written(String),
-    /// Kept elsewhere.
     Kept(Secret),
 }
 
@@ -80,7 +79,6 @@ pub enum StoreUrl {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Synchronous {
-    /// A power cut.
     Full,
     /// A crash of the daemon.
     Normal,

@@ -13,7 +13,6 @@ use toml::de::{DeTable, DeValue};
 pub(crate) struct Mark {
     /// Which file, in reading order.
     pub(crate) file: usize,
-    /// First byte.
     pub(crate) start: usize,
     /// The byte after the last.
     pub(crate) end: usize,

@@ -33,7 +33,6 @@ const LATELY: u32 = 1000;
 pub(super) struct Forges(pub(super) BTreeMap<ForgeId, GitHub>);
 
 impl Forges {
-    /// Makes them.
     pub(super) fn build(
         config: &Config,
         clock: &Arc<dyn Clock>,
@@ -162,7 +161,6 @@ pub(super) type Lent = BTreeMap<ProviderId, Arc<dyn Provider>>;
 
 /// Holds the providers of a configuration. Only the leader makes them.
 pub(super) struct Providers {
-    /// All of them.
     all: BTreeMap<ProviderId, Arc<dyn Provider>>,
     /// Those of processes, once more.
     processes: BTreeMap<ProviderId, LocalProcess>,
@@ -171,7 +169,6 @@ pub(super) struct Providers {
 }
 
 impl Providers {
-    /// Makes them.
     pub(super) fn build(config: &Config, means: &Means) -> Result<Self, StartError> {
         let (processes, clusters) = (BTreeMap::new(), BTreeMap::new());
         let mut providers = Self { all: means.lent.clone(), processes, clusters };

@@ -41,11 +41,9 @@ pub(super) enum Over {
 
 /// Tells why the fleet of a tenure is no longer waited for.
 enum NextStep {
-    /// It ended.
     Ended(FleetEnd),
     /// It must be started again with other forges, with these providers.
     Rebuild(Providers),
-    /// The daemon stops.
     Stop,
     /// The lease is lost.
     Lost,

@@ -70,85 +70,59 @@ const STAND_BACK: Duration = Duration::from_secs(5);
 /// Tells why the daemon cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The store.
     #[error("cannot open the store")]
     Store(#[from] store::OpenError),
     /// The key that seals.
     #[error("cannot seal secrets")]
     Seal(#[from] SealError),
-    /// The state directory.
     #[error(
         "cannot make `daemon.state_dir` = `{path}`; it must be a directory this daemon can write to"
     )]
     StateDir {
-        /// Which directory.
         path: PathBuf,
         /// What the system said.
         #[source]
         source: std::io::Error,
     },
-    /// The servers.
     #[error(transparent)]
     AppState(#[from] http::NoServer),
-    /// A forge.
     #[error("forge `{name}` cannot be used")]
     Forge {
-        /// Which.
         name: String,
-        /// Why.
         #[source]
         source: github::BadSettings,
     },
     /// A provider of processes.
     #[error("provider `{name}` cannot be used")]
     Process {
-        /// Which.
         name: String,
-        /// Why.
         #[source]
         source: providers::process::OpenError,
     },
     /// A provider that is an executable.
     #[error("provider `{name}` cannot be used")]
     External {
-        /// Which.
         name: String,
-        /// Why.
         #[source]
         source: providers::external::OpenError,
     },
     /// A provider that could not be asked about itself.
     #[error("provider `{name}` cannot be asked: {why}")]
-    Unasked {
-        /// Which.
-        name: String,
-        /// Why.
-        why: String,
-    },
+    Unasked { name: String, why: String },
     /// A provider of pods.
     #[error("provider `{name}` cannot be used")]
     Kubernetes {
-        /// Which.
         name: String,
-        /// Why.
         #[source]
         source: providers::kubernetes::OpenError,
     },
     /// The cluster would not take the pods of a pool.
     #[error("the cluster refuses the pods of pool `{pool}`: {why}")]
-    Pod {
-        /// Which pool.
-        pool: String,
-        /// What it said.
-        why: String,
-    },
-    /// The system's signals.
+    Pod { pool: String, why: String },
     #[error("cannot listen for signals")]
     Signals(#[source] std::io::Error),
-    /// The lease.
     #[error("cannot take the lease")]
     Lease(#[source] store::OpenError),
-    /// The records.
     #[error("cannot read the records")]
     Records(#[source] ostler_actors::ports::StoreError),
 }

@@ -42,7 +42,6 @@ impl Status {
         self.0.subscribe()
     }
 
-    /// Moves on.
     pub fn enter(&self, stage: Stage) {
         self.0.send_modify(|shown| shown.stage = stage);
     }

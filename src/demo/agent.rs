@@ -27,11 +27,9 @@ const GREED: usize = 1 << 30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Ends well.
     Succeed,
     /// Ends badly, as tests do.
     Fail,
-    /// Kills its runner.
     Kill,
     /// Asks its runner to stop.
     Terminate,
@@ -50,9 +48,7 @@ pub enum Step {
 /// Holds the script of a job.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Script {
-    /// What it does.
     pub step: Step,
-    /// After how long.
     pub millis: u64,
 }
 

@@ -8,7 +8,6 @@ use super::github::SimGitHub;
 /// Says where a daemon on a stage lives.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigTemplate<'a> {
-    /// The daemon's name.
     pub name: &'a str,
     /// The folder of its state and its machines; the files `token` and `hook.secret` lie beside
     /// the configuration.

@@ -36,7 +36,6 @@ const PACE: Duration = Duration::from_millis(1500);
 pub enum Ending {
     /// When its jobs are over.
     AfterJobs,
-    /// When somebody asks.
     WhenAsked,
 }
 

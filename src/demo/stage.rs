@@ -26,7 +26,6 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// Builds the stage.
     pub(super) fn build() -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("ostler-demo-").tempdir()?;
         let github = SimGitHub::start(Options { lease: LEASE, ..Options::default() })?;

@@ -16,7 +16,6 @@ const PAGE: u32 = 1000;
 /// What a delivery that never arrived is logged as.
 const LOST: u16 = 502;
 
-/// Prints the summary.
 pub(super) async fn print(
     store: &SqlStore,
     github: &SimGitHub,

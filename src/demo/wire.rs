@@ -7,7 +7,6 @@ use std::time::Duration;
 /// Longer than the server lets anyone wait.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Holds an answer.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,

@@ -50,7 +50,6 @@ impl ScopedCredential {
     }
 }
 
-/// Holds one question.
 pub(super) struct Question<'a> {
     pub(super) method: Method,
     pub(super) route: Route,

@@ -167,7 +167,6 @@ impl ApiClient {
 /// Tells how much of an owner an identity is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Everything.
     Whole,
     /// The repositories that somebody selected for it; of the others it hears and sees nothing.
     Selected,

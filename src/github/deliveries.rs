@@ -50,12 +50,7 @@ pub enum Hook {
     /// The one hook of the App.
     App,
     /// A hook of an organization or a repository.
-    Scope {
-        /// Of which.
-        scope: Scope,
-        /// Its number.
-        id: u64,
-    },
+    Scope { scope: Scope, id: u64 },
 }
 
 /// Holds what a sweep brought.

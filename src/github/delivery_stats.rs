@@ -62,7 +62,6 @@ impl Lateness {
     }
 }
 
-/// Counts.
 pub(super) struct DeliveryStats {
     since: Timestamp,
     known: Mutex<DeliveryCounts>,

@@ -29,7 +29,6 @@ pub(super) const EVENT: &str = "workflow_job";
 pub struct HookView {
     /// Its number; the hook of an App has none.
     pub id: Option<u64>,
-    /// Where it sends.
     pub url: String,
     /// Whether it is switched on.
     pub active: bool,
@@ -260,7 +259,6 @@ fn explained(scope: &Scope, failure: Failure) -> Failure {
 /// Shows one attempt to deliver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Delivery {
-    /// Its number.
     pub id: u64,
     /// The delivery, equal for all attempts of it.
     pub guid: String,

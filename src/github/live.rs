@@ -23,7 +23,6 @@ const SKEW: i64 = 30;
 
 /// Says what a scope is wanted for.
 pub struct LiveCheck<'a> {
-    /// Where.
     pub scope: &'a Scope,
     /// The runner groups its pools name.
     pub groups: &'a [&'a str],
@@ -35,18 +34,15 @@ pub struct LiveCheck<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grade {
-    /// It works.
     Ok,
     /// It may work; somebody should look.
     Doubt,
-    /// It cannot work.
     Wrong,
 }
 
 /// Holds one thing that was tried, and what came of it in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was tried.
     pub what: &'static str,
     /// How it is to be taken.
     pub grade: Grade,

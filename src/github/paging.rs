@@ -34,7 +34,6 @@ pub(super) struct List<'a> {
 }
 
 impl ApiClient {
-    /// Reads every page.
     pub(super) async fn list<T: DeserializeOwned>(
         &self,
         list: List<'_>,

@@ -9,7 +9,6 @@ use ostler_actors::model::{Place, RunnerId, RunnerName, Scope};
 pub(super) struct Route {
     /// The name it is counted under.
     pub(super) kind: &'static str,
-    /// Path and query.
     pub(super) path: String,
 }
 

@@ -25,7 +25,6 @@ pub struct Figures {
 /// Holds the budget of one identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateFigure {
-    /// Whose.
     pub identity: String,
     /// Of what, in GitHub's word.
     pub resource: &'static str,
@@ -37,7 +36,6 @@ pub struct RateFigure {
     pub resets_in: Duration,
 }
 
-/// Counts calls.
 #[derive(Default)]
 pub(super) struct Tally(Mutex<BTreeMap<(&'static str, u16), u64>>);
 

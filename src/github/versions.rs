@@ -26,7 +26,6 @@ const AHEAD: i64 = 14;
 /// Tells that a version ends soon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndingVersion {
-    /// Which.
     pub version: String,
     /// When it is sent no more jobs, or no longer registers, whichever is earlier.
     pub ends_at: Timestamp,

@@ -23,7 +23,6 @@ impl Watch {
         Self { clock, ahead: AtomicI64::new(0) }
     }
 
-    /// Returns our date.
     pub(super) fn here(&self) -> Timestamp {
         self.clock.now()
     }

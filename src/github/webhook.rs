@@ -43,7 +43,6 @@ pub struct Request<'a> {
     pub delivery: Option<&'a str>,
     /// `X-ApiClient-Signature-256`.
     pub signature: Option<&'a str>,
-    /// The body, untouched.
     pub body: &'a [u8],
 }
 
@@ -63,7 +62,6 @@ pub enum WebhookEvent {
 /// Holds news of a job, dated by GitHub's clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobEvent {
-    /// What is told.
     pub notice: JobNotice,
     /// When it happened, where that is told.
     pub happened_at: Option<Timestamp>,
@@ -95,7 +93,6 @@ pub enum Refusal {
         "the delivery is signed with another secret; compare the hook's secret with `webhook_secret`"
     )]
     BadSignature,
-    /// Signed and unreadable.
     #[error("the delivery cannot be read: {0}")]
     Malformed(String),
 }

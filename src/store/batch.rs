@@ -63,7 +63,6 @@ pub struct Audited {
     pub seq: i64,
     /// When, by the database's clock.
     pub at: Timestamp,
-    /// What was done.
     pub entry: AuditEntry,
 }
 
@@ -97,7 +96,6 @@ impl From<JobSave> for JobsOp {
 /// Tells a saver what became of his save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It is durable.
     Done,
     /// The delivery is durable, now or before.
     Accepted(Acceptance),
@@ -168,7 +166,6 @@ impl Plan {
     }
 }
 
-/// Judges a batch.
 pub(super) fn plan(ops: &[Op], mut known: Known) -> Plan {
     let mut plan = Plan::default();
     for op in ops {

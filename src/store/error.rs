@@ -18,28 +18,18 @@ pub enum OpenError {
         "store `{place}` has schema {found} and this program knows {known}: \
          run the newer ostler, or restore a backup made before the upgrade"
     )]
-    Newer {
-        /// Which store.
-        place: Place,
-        /// Its schema.
-        found: i64,
-        /// Ours.
-        known: i64,
-    },
+    Newer { place: Place, found: i64, known: i64 },
     /// It is there and unusable.
     #[error("store `{place}` {what}: {advice}")]
     Broken {
-        /// Which store.
         place: Place,
         /// What is wrong with it.
         what: String,
-        /// What to do.
         advice: &'static str,
     },
     /// It did not answer; worth repeating.
     #[error("store `{place}` did not answer: {why}")]
     Away {
-        /// Which store.
         place: Place,
         /// What it said instead.
         why: String,
@@ -47,9 +37,7 @@ pub enum OpenError {
     /// A file could not be read or written.
     #[error("cannot {what} `{path}`: {why}")]
     File {
-        /// The deed.
         what: &'static str,
-        /// On which file.
         path: String,
         /// What the system said.
         why: String,
@@ -57,7 +45,6 @@ pub enum OpenError {
     /// The deed would destroy something.
     #[error("will not {what}: {advice}")]
     Refused {
-        /// The deed.
         what: String,
         /// What to do instead.
         advice: String,

@@ -39,7 +39,6 @@ pub struct Paged<T> {
 pub struct Sequenced {
     /// Its place; an event that is repeated moves to a new one.
     pub seq: i64,
-    /// The event.
     pub event: Event,
 }
 

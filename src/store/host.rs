@@ -18,7 +18,6 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Returns ourselves.
     pub(super) fn myself() -> Self {
         let pid = getpid().as_raw_nonzero().get();
         Self { boot: boot(), namespace: namespace(), pid, started: started(pid) }

@@ -39,7 +39,6 @@ const LOCK_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Tells whether a tenure goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseStatus {
-    /// It is ours.
     Held,
     /// It is over, for good.
     Lost,

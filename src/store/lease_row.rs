@@ -27,7 +27,6 @@ pub(super) struct LeaseRow {
 /// Tells what a claim may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// It is free.
     Take,
     /// It is ours already: an earlier claim counted though its answer was lost.
     Ours,

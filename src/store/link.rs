@@ -56,7 +56,6 @@ impl Row {
         }
     }
 
-    /// Returns a text.
     pub(super) fn text(&self, at: usize) -> Result<String, sqlx::Error> {
         self.maybe_text(at).map(Option::unwrap_or_default)
     }
@@ -89,14 +88,12 @@ macro_rules! bound {
     }};
 }
 
-/// Is one connection.
 pub(super) enum Link {
     Sqlite(SqliteConnection),
     Postgres(PgConnection),
 }
 
 impl Link {
-    /// Connects for writing.
     pub(super) async fn open(place: &Place, durability: Durability) -> Result<Self, OpenError> {
         let connect = async {
             match place {
@@ -237,7 +234,6 @@ impl Link {
         }
     }
 
-    /// Forgets the transaction.
     pub(super) async fn rollback(&mut self) -> Result<(), sqlx::Error> {
         match self {
             Self::Sqlite(link) => link.execute("rollback").await.map(drop),

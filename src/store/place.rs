@@ -11,7 +11,6 @@ use super::error::OpenError;
 /// Names a store. Shown without secrets.
 #[derive(Clone)]
 pub enum Place {
-    /// A file.
     Sqlite(PathBuf),
     /// A database on a server.
     Postgres(Box<Server>),

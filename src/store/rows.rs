@@ -48,7 +48,6 @@ pub(super) fn signed(number: u64) -> i64 {
     number.cast_signed()
 }
 
-/// Encodes an instance.
 pub(super) fn instance(row: &Instance) -> InstanceRow {
     (
         row.id.to_string(),
@@ -69,7 +68,6 @@ pub(super) fn is_deleted(state: &str) -> bool {
     state == State::Deleted.as_str()
 }
 
-/// Encodes an event.
 pub(super) fn event(event: &Event) -> EventRow {
     let (kind, subject) = subject(&event.subject);
     (kind, subject, event.seq, micros(event.at), json(event))
@@ -98,7 +96,6 @@ pub(super) fn exit(record: &ExitRecord) -> ExitRow {
     )
 }
 
-/// Encodes a job.
 pub(super) fn job(job: &Job) -> JobRow {
     let (forge, number) = job_key(&job.id);
     (
@@ -118,7 +115,6 @@ pub(super) fn job_key(id: &JobId) -> JobKey {
     (id.forge.to_string(), signed(id.number))
 }
 
-/// Encodes a pool.
 pub(super) fn pool(row: &PoolRow) -> (String, String) {
     (row.id.to_string(), json(row))
 }

@@ -40,14 +40,10 @@ pub enum SealError {
     },
     /// Others can read the key.
     #[error("seal key `{path}` can be read by others: run `chmod 600 {path}`")]
-    Exposed {
-        /// The file.
-        path: String,
-    },
+    Exposed { path: String },
     /// The file could not be read or made.
     #[error("cannot use seal key `{path}`: {why}")]
     File {
-        /// The file.
         path: String,
         /// What the system said.
         why: String,

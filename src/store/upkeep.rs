@@ -28,13 +28,11 @@ pub struct Stats {
     pub store: String,
     /// The number of its schema.
     pub schema: i64,
-    /// This installation.
     pub controller: String,
     /// The tenure that may write.
     pub epoch: u64,
     /// Bytes on disk, what is not yet merged included.
     pub bytes: i64,
-    /// Rows by table.
     pub rows: Vec<(String, i64)>,
 }
 
@@ -45,11 +43,8 @@ pub struct Pruned {
     pub instances: u64,
     /// Jobs, with their timelines.
     pub jobs: u64,
-    /// Handled deliveries.
     pub deliveries: u64,
-    /// Tombstones.
     pub tombstones: u64,
-    /// Events of pools.
     pub events: u64,
 }
 

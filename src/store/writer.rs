@@ -20,10 +20,15 @@ use super::{Options, SaveHealth};
 
 /// Holds what is asked of the writer and the way back to the one who asked.
 pub(super) enum Request {
-    /// Make this durable.
-    Save { op: Op, answer: oneshot::Sender<Result<Answer, Failure>> },
+    Save {
+        op: Op,
+        answer: oneshot::Sender<Result<Answer, Failure>>,
+    },
     /// Take away what may go.
-    Prune { order: Order, answer: oneshot::Sender<Result<Pruned, String>> },
+    Prune {
+        order: Order,
+        answer: oneshot::Sender<Result<Pruned, String>>,
+    },
     /// Do what is queued, then stop.
     Stop,
 }

@@ -24,7 +24,6 @@ const GATHER_DELAY: Duration = Duration::from_millis(25);
 /// Hears every event, in the order of the store.
 #[async_trait]
 pub trait Listener: Send {
-    /// Hears one.
     async fn hear(&mut self, told: &Sequenced);
 }
 

@@ -11,7 +11,6 @@ use rustls::{ClientConfig, RootCertStore};
 
 /// The bytes of a message, shared by all tries.
 pub(super) type Text = std::io::Cursor<Vec<u8>>;
-/// Sends messages.
 pub(super) type Outgoing = Client<HttpsConnector<HttpConnector>, Full<Text>>;
 
 /// Returns a client that trusts what this machine trusts.

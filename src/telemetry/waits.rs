@@ -25,7 +25,6 @@ struct Minute {
 /// Tells how long jobs waited that began in one minute.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waited {
-    /// The minute.
     pub at: Timestamp,
     /// Half of them waited no longer, in seconds.
     pub p50: f64,

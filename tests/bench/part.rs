@@ -13,7 +13,6 @@ pub(crate) struct Part {
     figures: Vec<Figure>,
 }
 
-/// Holds one figure.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     what: String,
@@ -25,7 +24,6 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Makes a figure.
     pub(crate) fn new(what: impl Into<String>, value: f64, unit: &'static str) -> Self {
         let (goal, floor, note) = (None, None, String::new());
         Self { what: what.into(), value, unit, goal, floor, note }
@@ -67,7 +65,6 @@ impl Figure {
 }
 
 impl Part {
-    /// Begins a part.
     pub(crate) fn new(name: &'static str) -> Self {
         println!("== {name}");
         Self { name, conditions: Vec::new(), figures: Vec::new() }

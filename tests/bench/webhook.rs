@@ -32,7 +32,6 @@ const CONNECTIONS: u64 = 64;
 /// What the 99th of a hundred answers may take.
 const GOAL: Duration = Duration::from_millis(50);
 
-/// Holds sorted times.
 struct Times(Vec<Duration>);
 
 impl Times {

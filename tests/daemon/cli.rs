@@ -23,7 +23,6 @@ fn ostler(arguments: &[&str]) -> Output {
         .expect("the program starts")
 }
 
-/// Asks a daemon.
 fn ask(daemon: &mut Daemon, arguments: &[&str]) -> Output {
     let server = format!("http://{}", daemon.address().expect("it listens"));
     ostler(&[arguments, &["--server", &server]].concat())

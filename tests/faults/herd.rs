@@ -42,7 +42,6 @@ impl Herd {
         }
     }
 
-    /// Queues one job.
     pub(crate) fn queue_one(&mut self) {
         self.queued += 1;
         let step = match self.queued % 24 {

@@ -37,7 +37,6 @@ impl Drop for Mistake {
 enum Hunt {
     /// In small worlds of this weather.
     Weather(Weather),
-    /// In a story.
     Story(fn() -> Vec<Violation>),
 }
 

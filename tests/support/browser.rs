@@ -98,7 +98,6 @@ impl Browser {
         self.size(1280, 900);
     }
 
-    /// Opens an address.
     pub(crate) fn open(&self, address: &str) {
         self.command("POST", "/url", &json!({ "url": address }));
     }

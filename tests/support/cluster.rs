@@ -190,7 +190,6 @@ impl Place {
         format!("node-{}", self.namespace)
     }
 
-    /// Returns the nodes.
     pub(crate) fn nodes(&self) -> Api<Node> {
         Api::all(self.cluster.admin())
     }
@@ -303,7 +302,6 @@ impl Place {
         documents(&text)
     }
 
-    /// Applies one object.
     pub(crate) async fn apply_object(&self, object: Value) {
         let text = |key: &str| object[key].as_str().expect("an object says what it is").to_owned();
         let (group, version) = match text("apiVersion").split_once('/') {

@@ -245,7 +245,6 @@ start_permits_per_host = 64
         self.github.queue(&place, removal)
     }
 
-    /// Returns a job.
     pub(crate) fn job(&self, id: u64) -> SimJob {
         self.github.jobs().into_iter().find(|job| job.id == id).expect("a job we queued")
     }

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::HANG_LIMIT;
 
-/// Holds an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -16,7 +15,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns a header.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
         lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())

@@ -20,9 +20,7 @@ type Logs = Arc<Mutex<BTreeMap<(String, String, bool), Said>>>;
 /// What a container answers when its log is asked for.
 #[derive(Clone, Debug)]
 pub(crate) enum Said {
-    /// This text.
     Text(String),
-    /// Nothing, for ever.
     Silence,
 }
 

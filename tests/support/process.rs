@@ -117,7 +117,6 @@ impl Daemon {
         kill_process(pid, signal).expect("our child takes signals");
     }
 
-    /// Returns its number.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

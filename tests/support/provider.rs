@@ -27,7 +27,6 @@ use std::{env, fs, thread};
 /// Says that this call is under way.
 static MARK: OnceLock<PathBuf> = OnceLock::new();
 
-/// Ends the call.
 fn leave(code: i32) -> ! {
     if let Some(mark) = MARK.get() {
         fs::remove_file(mark).ok();

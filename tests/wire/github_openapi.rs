@@ -139,7 +139,6 @@ fn judge(spec: &Value, operation: &Value, call: &SeenCall) -> Vec<String> {
     breaches
 }
 
-/// Follows a reference.
 pub(super) fn resolve<'a>(spec: &'a Value, value: &'a Value) -> &'a Value {
     match value["$ref"].as_str() {
         Some(reference) => resolve(spec, spec.pointer(&reference[1..]).unwrap_or(&Value::Null)),

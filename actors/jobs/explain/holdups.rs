@@ -24,7 +24,6 @@ pub struct HoldUps {
 /// Holds what is left of one budget at a forge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetLeft {
-    /// Whose.
     pub who: String,
     /// Of what, in the forge's word.
     pub resource: String,

@@ -39,11 +39,9 @@ pub trait ForgeBench {
 /// Points at a job of the bench.
 #[derive(Clone, Debug)]
 pub struct BenchJob {
-    /// Its name.
     pub id: JobId,
     /// Where it comes from.
     pub place: Place,
-    /// Its run.
     pub run: u64,
 }
 

@@ -9,7 +9,6 @@ use crate::testing::clock::Moment;
 
 /// Holds what is true at the forge.
 pub struct ForgeState {
-    /// Its name.
     pub id: ForgeId,
     /// All jobs that ever were.
     pub jobs: BTreeMap<u64, SimJob>,
@@ -18,7 +17,6 @@ pub struct ForgeState {
     pub(super) names: BTreeMap<RunnerName, RunnerId>,
     /// Jobs that want a runner.
     pub(super) queued: BTreeSet<u64>,
-    /// Jobs that run.
     pub(super) running: BTreeSet<u64>,
     /// Jobs that are not over.
     pub(super) open: BTreeSet<u64>,
@@ -32,11 +30,9 @@ pub struct ForgeState {
     pub(super) spent: (u64, u32),
 }
 
-/// Holds one job.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that are true or not, independently")]
 pub struct SimJob {
-    /// Its number.
     pub number: u64,
     /// Where it comes from.
     pub place: Place,
@@ -50,7 +46,6 @@ pub struct SimJob {
     pub queued_at: Moment,
     /// How long it runs, in milliseconds.
     pub duration: u64,
-    /// Counts assignments.
     pub attempt: u32,
     /// Whether its run failed at start-up, so that nobody will ever run it.
     pub dead_run: bool,
@@ -68,21 +63,15 @@ pub struct SimJob {
 pub enum JobStage {
     /// Held back at the forge.
     Waiting,
-    /// Wants a runner.
     Queued,
     /// Given to a runner that has not picked it up.
     Assigned {
-        /// Which.
         runner: RunnerId,
-        /// Since when.
         at: Moment,
     },
-    /// Runs.
     Running {
-        /// Where.
         runner: RunnerId,
     },
-    /// Is over.
     Over(Conclusion),
 }
 
@@ -103,16 +92,12 @@ impl SimJob {
     }
 }
 
-/// Holds one registration.
 #[derive(Clone, Debug)]
 pub struct SimRunner {
-    /// Its number.
     pub id: RunnerId,
-    /// Its name.
     pub name: RunnerName,
     /// Where it is registered.
     pub scope: Scope,
-    /// Its labels.
     pub labels: Labels,
     /// Whether the registration exists.
     pub registered: bool,

@@ -73,7 +73,6 @@ impl Outside {
         }
     }
 
-    /// Ends a doubt.
     pub(in crate::testing) fn clear(&mut self, number: u64) {
         if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.doubt = false;

@@ -18,7 +18,6 @@ pub enum Kind {
     Split,
     /// A witness, and no proof of a beginning.
     Witness,
-    /// Nothing.
     Blind,
 }
 
@@ -41,7 +40,6 @@ pub struct Machines {
     pub(super) last: u64,
 }
 
-/// Holds one machine.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that are true or not, independently")]
 pub struct Machine {
@@ -49,7 +47,6 @@ pub struct Machine {
     pub number: u64,
     /// Its provider, by index.
     pub provider: usize,
-    /// Its name.
     pub name: MachineName,
     /// The provider's id for it.
     pub uid: String,
@@ -59,7 +56,6 @@ pub struct Machine {
     pub binding: Binding,
     /// What was stamped on it.
     pub stamp: Stamp,
-    /// Where it runs.
     pub host: HostName,
     /// The registration its JIT config is for.
     pub jit: Option<RunnerId>,
@@ -100,9 +96,7 @@ pub(in crate::testing) enum Hand {
 /// Tells where a machine is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Ordered, not there.
     Ordered,
-    /// There, not up.
     Booting,
     /// Up, asking for work.
     Polling,
@@ -110,7 +104,6 @@ pub enum Stage {
     Listening,
     /// Up, and nothing lives in it.
     Hollow,
-    /// Over by itself.
     Over(ExitFacts),
 }
 

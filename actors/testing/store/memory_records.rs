@@ -34,7 +34,6 @@ pub struct MemoryRecords {
 }
 
 impl MemoryRecords {
-    /// Makes empty records.
     pub fn new(seed: u64) -> Self {
         Self {
             controller: ControllerId::new(format!("controller-{seed}")),
@@ -295,7 +294,6 @@ impl MemoryRecords {
         Ok(None)
     }
 
-    /// Takes a delivery.
     pub(crate) fn accept(&mut self, id: DeliveryId, mut notice: JobNotice) -> Acceptance {
         if self.inbox.contains_key(&id) {
             return Acceptance::Known;

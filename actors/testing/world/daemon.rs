@@ -23,15 +23,12 @@ pub struct SimPorts {
     pub base: Base,
     /// The doing halves, for instances.
     pub capabilities: Capabilities,
-    /// The forges, seen.
     pub rosters: BTreeMap<ForgeId, Arc<dyn Roster>>,
-    /// The providers, seen.
     pub inventories: BTreeMap<ProviderId, Arc<dyn Inventory>>,
     /// Job rows, for the ledger.
     pub jobs: Arc<dyn JobRows>,
     /// Pool rows, for the fleet.
     pub pools: Arc<dyn PoolRows>,
-    /// Deliveries.
     pub inbox: Arc<dyn Inbox>,
     /// The pools of the config.
     pub specs: Vec<PoolSpec>,

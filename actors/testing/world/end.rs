@@ -12,9 +12,7 @@ use crate::testing::outside::Outside;
 /// Holds what is left when nothing should be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leftovers {
-    /// Machines that exist.
     pub machines: Vec<MachineName>,
-    /// Registrations that exist.
     pub registrations: Vec<RunnerName>,
     /// Rows that are not `deleted`.
     pub rows: Vec<(InstanceId, State)>,

@@ -13,9 +13,7 @@ use crate::testing::provider::Stage;
 /// What is left to do once the truth has changed and is locked again.
 #[expect(clippy::large_enum_variant, reason = "it lives for one call; a box would cost more")]
 pub(super) enum Then {
-    /// Nothing.
     Nothing,
-    /// A webhook knocks.
     Deliver(Box<Delivery>),
     /// A machine asks for work.
     Poll(u64),
@@ -23,9 +21,7 @@ pub(super) enum Then {
     Seen(Arc<dyn MachineSink>, MachineView),
     /// A watcher is told of a missing machine.
     Missed(Arc<dyn MachineSink>, MachineName),
-    /// An operator acts.
     OperatorAction(OperatorAction),
-    /// The daemon starts.
     Start,
 }
 

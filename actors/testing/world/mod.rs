@@ -149,12 +149,10 @@ impl World {
         self.steps
     }
 
-    /// Returns the moment.
     pub fn now(&self) -> Moment {
         self.outside().now()
     }
 
-    /// Lets time pass.
     pub async fn run_for(&mut self, time: Duration) {
         let until = self.now() + millis(time);
         self.run_until(until).await;

@@ -55,7 +55,6 @@ pub struct Http {
     pub public_url: Option<String>,
     /// Who may call the API.
     pub tokens: Vec<Token>,
-    /// Certificate and key.
     pub tls: Option<Tls>,
 }
 

@@ -24,7 +24,6 @@ pub struct Token {
     pub name: String,
     /// What it may do.
     pub role: Role,
-    /// The token itself.
     pub secret: Secret,
 }
 
@@ -32,9 +31,7 @@ pub struct Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Look.
     Viewer,
-    /// Look and act.
     Operator,
 }
 

@@ -4,7 +4,6 @@ use crate::config::problems::Problem;
 use crate::config::section::Section;
 use crate::config::tree::{Node, Value};
 
-/// Checks the labels.
 pub(crate) fn check(section: &Section<'_>) {
     let key = section.key("labels");
     let Some(Value::List(nodes)) = section.node("labels").map(|node| &node.value) else { return };

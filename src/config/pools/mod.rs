@@ -31,7 +31,6 @@ pub struct Pool {
     pub name: String,
     /// The forge its runners register at.
     pub forge: String,
-    /// What it serves.
     #[serde(serialize_with = "written::text")]
     pub scope: Scope,
     /// The provider that makes its machines.
@@ -50,7 +49,6 @@ pub struct Pool {
     pub max: u32,
     /// What a machine is made from.
     pub image: String,
-    /// The machine's size.
     pub flavor: String,
     /// The operating system: `"linux"`.
     pub os: String,
@@ -70,7 +68,6 @@ pub struct Pool {
     pub extra_specs: Option<Value>,
     /// More idle runners at certain hours.
     pub schedule: Vec<Schedule>,
-    /// Deadlines and budgets.
     #[serde(serialize_with = "written::policy")]
     pub policy: Policy,
     /// Changes with everything that shapes a machine.
@@ -88,12 +85,10 @@ pub struct Proxy {
     pub no_proxy: Vec<String>,
 }
 
-/// Holds certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ca {
     /// The file they came from.
     pub path: PathBuf,
-    /// The certificates themselves.
     #[serde(skip)]
     pub pem: String,
 }

@@ -58,7 +58,6 @@ fn needed<'a>(section: &Section<'a>, key: &str) -> Option<&'a str> {
     section.text(key)
 }
 
-/// Reads the scope.
 pub(crate) fn scope(section: &Section<'_>) -> Option<Scope> {
     let text = needed(section, "scope")?;
     let of_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -57,9 +57,7 @@ const RELEASES: &str = "https://github.com/actions/runner/releases/download";
 /// Holds a provider that is an executable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct External {
-    /// The executable.
     pub executable: PathBuf,
-    /// Its own configuration.
     pub config_file: Option<PathBuf>,
     /// Which version of the contract: `"v0.1.0"`.
     pub interface: String,

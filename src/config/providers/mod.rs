@@ -39,7 +39,6 @@ pub(crate) const KINDS: &[Variant] = &[
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ProviderSettings {
-    /// Pods.
     Kubernetes(Kubernetes),
     /// Processes of this machine.
     Process(Process),

@@ -57,7 +57,6 @@ const LIMITS: Keys = &[&[
 /// Holds a provider of processes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Process {
-    /// An unpacked actions/runner.
     pub runner_dir: Option<PathBuf>,
     /// What is started: `["./run.sh"]`.
     pub command: Vec<String>,
@@ -76,9 +75,7 @@ pub struct Process {
 /// Limits one process instance; what is `None` is not limited.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Limits {
-    /// Bytes of memory.
     pub memory: Option<u64>,
-    /// Processes and threads.
     pub pids: Option<u32>,
 }
 

@@ -13,7 +13,6 @@ use super::server::Shared;
 /// How long a runner waits for work in one call.
 const POLL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Waits for work.
 pub(super) async fn listen(shared: web::Data<Arc<Shared>>, request: HttpRequest) -> HttpResponse {
     let Some(runner) = who(&shared, &request) else { return leave() };
     let _listening = Listening::begin(Arc::clone(&shared), runner);
@@ -53,7 +52,6 @@ pub(super) async fn renew(shared: web::Data<Arc<Shared>>, request: HttpRequest) 
     }
 }
 
-/// Ends the job.
 pub(super) async fn done(
     shared: web::Data<Arc<Shared>>,
     request: HttpRequest,

@@ -12,13 +12,11 @@ use super::state::{SeenCall, State};
 /// How many calls are remembered.
 const REMEMBERED: usize = 20_000;
 
-/// Says who calls.
 pub(super) enum Caller {
     /// The one with the token.
     Token,
     /// One with a token that is shown a single owner.
     Guest(String),
-    /// The App itself.
     App,
     /// An installation of it.
     Installation(u64),

@@ -122,7 +122,6 @@ impl SimGitHub {
         Ok(private)
     }
 
-    /// Makes it lie.
     pub fn lie(&self, lies: impl FnOnce(&mut Lies)) {
         self.shared.change(|state| lies(&mut state.lies));
     }
@@ -183,7 +182,6 @@ impl SimGitHub {
         self.shared.change(|state| state.repositories.push((place.clone(), pushed_at)));
     }
 
-    /// Queues a job.
     pub fn queue(&self, place: &Place, plan: JobPlan) -> u64 {
         self.shared.change(|state| state.queue(place.clone(), plan, SimStage::Queued, None))
     }
@@ -226,7 +224,6 @@ impl SimGitHub {
         self.shared.state().jobs.values().cloned().collect()
     }
 
-    /// Returns all registrations.
     pub fn runners(&self) -> Vec<SimRunner> {
         self.shared.state().runners.values().cloned().collect()
     }

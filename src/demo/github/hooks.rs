@@ -121,7 +121,6 @@ pub(super) fn create(state: &mut State, ask: &Ask, scope: &Scope) -> Reply {
     Reply::new(201, shape)
 }
 
-/// Changes a hook.
 pub(super) fn update(state: &mut State, ask: &Ask, scope: &Scope, id: &str) -> Reply {
     let found = id.parse::<u64>().ok().and_then(|id| state.hooks.get_mut(&id));
     let Some(hook) = found.filter(|hook| is_of(hook, scope)) else { return Reply::not_found() };

@@ -67,7 +67,6 @@ pub(super) fn repositories(state: &mut State, ask: &Ask, scope: &Scope) -> Reply
     page(state, ask, None, all)
 }
 
-/// Shows one repository.
 pub(super) fn repository(scope: &Scope) -> Reply {
     match scope {
         Scope::Repository { owner, name } => Reply::new(200, shapes::whole(owner, name)),

@@ -9,7 +9,6 @@ use super::gate::Caller;
 use super::state::State;
 use super::{apps, hooks, jobs, runners};
 
-/// Holds one call.
 pub(super) struct Ask {
     pub(super) method: String,
     pub(super) path: String,
@@ -22,7 +21,6 @@ pub(super) struct Ask {
     pub(super) body: Value,
 }
 
-/// Holds one answer.
 #[derive(Default)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -52,7 +50,6 @@ impl Reply {
     }
 }
 
-/// Answers a call.
 pub(super) fn answer(state: &mut State, caller: &Caller, ask: &Ask) -> Reply {
     let segments: Vec<&str> = ask.segments.iter().map(String::as_str).collect();
     let get = ask.method == "GET";

@@ -72,7 +72,6 @@ fn with_urls(mut thing: Value, base: &str, names: &[&str]) -> Value {
     thing
 }
 
-/// Shows a registration.
 pub(super) fn runner(runner: &SimRunner) -> Value {
     let labels = runner.labels.iter().enumerate();
     let label = |(at, name): (usize, &str)| json!({"id": at + 1, "name": name, "type": "custom"});
@@ -89,7 +88,6 @@ pub(super) fn runner(runner: &SimRunner) -> Value {
     })
 }
 
-/// Shows a group.
 pub(super) fn group(id: u64, name: &str) -> Value {
     json!({
         "id": id, "name": name, "visibility": "all", "default": id == 1, "inherited": false,
@@ -108,7 +106,6 @@ pub(super) fn owner(login: &str) -> Value {
     with_urls(owner, &base, USER_URLS)
 }
 
-/// Shows a repository.
 pub(super) fn repository(login: &str, name: &str) -> Value {
     let base = format!("{API}/repos/{login}/{name}");
     let repository = json!({
@@ -152,7 +149,6 @@ pub(super) fn listed(login: &str, name: &str, id: usize, pushed_at: Timestamp) -
     shape
 }
 
-/// Shows an installation.
 pub(super) fn installation(id: u64, login: &str) -> Value {
     let now = second(Timestamp::UNIX_EPOCH);
     json!({
@@ -166,7 +162,6 @@ pub(super) fn installation(id: u64, login: &str) -> Value {
     })
 }
 
-/// Shows an App.
 pub(super) fn app(client_id: &str) -> Value {
     let now = second(Timestamp::UNIX_EPOCH);
     json!({
@@ -210,7 +205,6 @@ pub(super) fn hook_config(hook: &SimHook) -> Value {
     config
 }
 
-/// Shows a job.
 pub(super) fn job(state: &State, job: &SimJob) -> Value {
     let (repository, id) = (base(job), job.id);
     let conclusion = match &job.stage {

@@ -45,16 +45,12 @@ pub(super) struct State {
     pub(super) calls: Vec<SeenCall>,
 }
 
-/// Holds one registration.
 #[derive(Clone, Debug)]
 pub struct SimRunner {
-    /// Its number.
     pub id: u64,
-    /// Its name.
     pub name: String,
     /// Where it is registered.
     pub scope: Scope,
-    /// Its labels.
     pub labels: Labels,
     /// The group it is in.
     pub group: u64,
@@ -80,13 +76,10 @@ pub struct JobPlan {
 /// Holds one job, which is a run of its own unless queued into another's.
 #[derive(Clone, Debug)]
 pub struct SimJob {
-    /// Its number.
     pub id: u64,
-    /// Its run.
     pub run: u64,
     /// Where it comes from.
     pub place: Place,
-    /// What it is.
     pub plan: JobPlan,
     /// Where it is in its life.
     pub stage: SimStage,
@@ -94,7 +87,6 @@ pub struct SimJob {
     pub runner: Option<(u64, String)>,
     /// When it was queued.
     pub queued_at: Timestamp,
-    /// When it began.
     pub started_at: Option<Timestamp>,
     /// When it was over.
     pub completed_at: Option<Timestamp>,
@@ -109,11 +101,8 @@ pub struct SimJob {
 /// Tells where a job is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimStage {
-    /// Held back.
     Waiting,
-    /// Wants a runner.
     Queued,
-    /// Runs.
     InProgress,
     /// Is over, with GitHub's word for how.
     Completed(String),
@@ -134,20 +123,14 @@ impl SimStage {
 /// Says whose hook it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimHookOwner {
-    /// The App's.
     App,
-    /// A scope's.
     Scope(Scope),
 }
 
-/// Holds one hook.
 #[derive(Clone, Debug)]
 pub struct SimHook {
-    /// Its number.
     pub id: u64,
-    /// Whose it is.
     pub owner: SimHookOwner,
-    /// Where it sends.
     pub url: String,
     /// What it signs with.
     pub secret: String,
@@ -184,7 +167,6 @@ pub(super) struct Delivery {
 /// Shows one attempt to deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its number.
     pub id: u64,
     /// The delivery, equal for all attempts of it.
     pub guid: String,
@@ -198,20 +180,16 @@ pub struct Attempt {
     pub event: &'static str,
     /// What happened to the job.
     pub action: String,
-    /// The job.
     pub job: u64,
 }
 
 /// Shows one REST call as it came and as it was answered.
 #[derive(Clone, Debug)]
 pub struct SeenCall {
-    /// When it came.
     pub at: Timestamp,
-    /// The method.
     pub method: String,
     /// The path below the API's root.
     pub path: String,
-    /// The query.
     pub query: BTreeMap<String, String>,
     /// The caller's name for itself.
     pub agent: String,

@@ -29,15 +29,9 @@ pub struct Limits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// It has its place: after this wait it may go, and need not ask again.
-    Go {
-        /// How long.
-        wait: Duration,
-    },
+    Go { wait: Duration },
     /// Ask again after this wait; no place is kept.
-    Again {
-        /// How long.
-        wait: Duration,
-    },
+    Again { wait: Duration },
     /// Too far away to wait for.
     Refuse {
         /// When it may be worth asking again.

@@ -34,11 +34,9 @@ pub use shell::{Governor, Held, Permit};
 pub enum Lane {
     /// Takes a registration away, or fetches what every call needs: tokens, numbers of groups.
     Remove,
-    /// Registers a runner.
     Mint,
     /// Asks about one job or runner.
     Check,
-    /// Lists.
     List,
 }
 

@@ -8,7 +8,6 @@ use super::super::watch;
 /// Names the account that GitHub books a call to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
-    /// Nearly everything.
     Core,
     /// Registrations of runners, where GitHub keeps them apart.
     Registration,

@@ -26,28 +26,10 @@ pub use write::{Written, write};
 /// Tells why a GARM installation cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The database.
     #[error("cannot read `{path}` as GARM's SQLite database: {why}")]
-    Database {
-        /// Which file.
-        path: String,
-        /// Why.
-        why: String,
-    },
-    /// The API.
+    Database { path: String, why: String },
     #[error("cannot read `{url}`: {why}")]
-    Api {
-        /// Which address.
-        url: String,
-        /// Why.
-        why: String,
-    },
-    /// GARM's configuration.
+    Api { url: String, why: String },
     #[error("cannot read `{path}` as GARM's configuration: {why}")]
-    Config {
-        /// Which file.
-        path: String,
-        /// Why.
-        why: String,
-    },
+    Config { path: String, why: String },
 }

@@ -11,7 +11,6 @@ use super::survey::{Credential, GarmPool, Survey, number, text};
 /// Holds a configuration and what is missing in it.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// The configuration.
     pub toml: String,
     /// What an operator must fill in, and what has no equivalent; a sentence each.
     pub remarks: Vec<String>,

@@ -68,7 +68,6 @@ pub(super) enum End {
     NotStarted(String),
     /// Nothing was started: all places were taken for so long.
     NoPlace(Duration),
-    /// Nobody can tell.
     Lost,
 }
 

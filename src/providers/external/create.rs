@@ -19,7 +19,6 @@ const FOR_A_LOOK: Duration = Duration::from_mins(1);
 
 /// Tells whether a name was ordered before.
 enum Noted {
-    /// It was not.
     First,
     /// It was, for the same instance.
     Again,

@@ -12,15 +12,11 @@ const NO_FILE: &str = "/dev/null";
 /// Names what a provider can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Make a machine.
     Create,
-    /// Delete a machine.
     Delete,
-    /// Show a machine.
     Get,
     /// Show the machines of a pool.
     List,
-    /// Tell your version.
     Version,
     /// Tell which versions of the protocol you speak.
     Interfaces,
@@ -52,9 +48,7 @@ impl Command {
 /// Holds what a call is about.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct About<'a> {
-    /// The controller's UUID.
     pub(super) controller: &'a str,
-    /// The pool's UUID.
     pub(super) pool: &'a str,
     /// The machine: the provider's id for it, or its name.
     pub(super) machine: &'a str,

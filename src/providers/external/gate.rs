@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use super::environ::Command;
 
-/// Lets processes begin.
 pub(super) struct Gate {
     creates: Arc<Semaphore>,
     changes: Arc<Semaphore>,

@@ -23,7 +23,6 @@ const ALL: u64 = 55;
 /// Tells what `GetInstance` brought.
 #[derive(Debug, PartialEq, Eq)]
 enum Got {
-    /// The machine.
     Seen(Element),
     /// It is not there; the provider's code for it says so.
     Absent,
@@ -100,7 +99,6 @@ impl ProviderState {
         wire::many(&spoken.stdout).map_err(|why| format!("ListInstances succeeded and {why}"))
     }
 
-    /// Reads one machine.
     pub(super) async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
         match self.find(machine).await {
             Ok(Some((element, stamp))) => Sighting::Seen(element.view(machine.name.clone(), stamp)),

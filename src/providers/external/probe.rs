@@ -23,7 +23,6 @@ pub struct Probe {
 /// Tells whether a provider speaks a version of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// It says so.
     Yes,
     /// It does not say; every provider speaks the first version.
     Unstated,

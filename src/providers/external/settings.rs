@@ -12,7 +12,6 @@ use serde_json::Value;
 pub struct ExternalSettings {
     /// What the configuration calls it.
     pub provider: ProviderId,
-    /// The executable.
     pub executable: PathBuf,
     /// Its own configuration, passed on unread.
     pub config_file: Option<PathBuf>,

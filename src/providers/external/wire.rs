@@ -10,11 +10,8 @@ use serde_json::Value;
 /// One machine as a provider shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Element {
-    /// The provider's id.
     pub(super) id: Option<String>,
-    /// Its name.
     pub(super) name: Option<String>,
-    /// How it is.
     pub(super) status: Status,
     /// What the provider says is wrong.
     pub(super) fault: Option<String>,
@@ -56,15 +53,12 @@ impl Status {
 /// Tells what an answer about one machine says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// This machine.
     One(Element),
     /// Nothing: no text, `null`, or an object that names nobody.
     Nothing,
-    /// Something else.
     Garbage,
 }
 
-/// Holds a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Listing {
     /// What could be read.

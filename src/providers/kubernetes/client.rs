@@ -27,22 +27,13 @@ pub enum OpenError {
     /// The kubeconfig cannot be used.
     #[error("cannot use `kubeconfig` = `{path}`")]
     Kubeconfig {
-        /// Which file.
         path: String,
-        /// Why.
         #[source]
         source: Box<KubeconfigError>,
     },
     /// There is no such context in it.
     #[error("`kubeconfig` = `{path}` has no context `{context}`; it has {known}")]
-    Context {
-        /// Which file.
-        path: String,
-        /// Which context.
-        context: String,
-        /// Those it has.
-        known: String,
-    },
+    Context { path: String, context: String, known: String },
     /// There is no cluster around us.
     #[error(
         "this daemon does not run inside a cluster; write `kubeconfig` = \"path\", or run it in one"

@@ -19,7 +19,6 @@ use super::seen::Seen;
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 
 impl ProviderState {
-    /// Deletes a pod.
     pub(super) async fn delete(
         &self,
         machine: &MachineRef,
@@ -95,9 +94,7 @@ impl ProviderState {
 
 /// What a delete leaves behind.
 enum Left {
-    /// The pod, terminating.
     Pod(Box<Seen>),
-    /// Nothing.
     Nothing,
 }
 

@@ -38,11 +38,9 @@ pub(super) enum Build {
 pub(super) enum Runner<'a> {
     /// It waits, and never did anything else.
     Waiting,
-    /// It runs.
     Running,
     /// It ran once and waits now.
     Again,
-    /// It is over.
     Over(&'a ContainerStateTerminated),
     /// Its status contradicts itself.
     Odd,

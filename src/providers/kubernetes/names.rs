@@ -17,7 +17,6 @@ pub(super) const US: &str = "ostler";
 /// Selects every pod of ours.
 pub(super) const SELECTOR: &str = "app.kubernetes.io/managed-by=ostler";
 
-/// The installation.
 pub(super) const CONTROLLER: &str = "ostler.dev/controller";
 /// The tenure that made the pod.
 pub(super) const HOLDER: &str = "ostler.dev/holder";

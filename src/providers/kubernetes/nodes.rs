@@ -49,7 +49,6 @@ fn why(node: &NodeSpec) -> Option<String> {
     node.taints.iter().flatten().find_map(|taint| by_hand(&taint.key))
 }
 
-/// Follows the nodes.
 #[derive(Default)]
 struct Memory {
     leaving: Leaving,

@@ -31,10 +31,8 @@ pub enum Need {
     Advised,
 }
 
-/// Names one right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Right {
-    /// What is done.
     pub verb: &'static str,
     /// To what: `pods`, `pods/log`.
     pub resource: &'static str,
@@ -80,9 +78,7 @@ pub const RIGHTS: &[Right] = &[
 /// Tells whether we have a right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Granted {
-    /// Yes.
     Yes,
-    /// No.
     No,
     /// It could not be found out.
     Unknown(String),

@@ -48,7 +48,6 @@ pub(super) trait Statuses {
     fn parts(&self) -> &[ContainerStatus];
     /// Returns the statuses of the containers that run first.
     fn first_parts(&self) -> &[ContainerStatus];
-    /// Returns a condition.
     fn condition(&self, kind: &str) -> Option<&PodCondition>;
 }
 

@@ -77,7 +77,6 @@ impl Memory {
         self.shown.remove(&name).map(|_| Sight::Missed(name))
     }
 
-    /// Begins a listing.
     pub(super) fn begin(&mut self) {
         self.listing = Some(BTreeSet::new());
     }
@@ -177,7 +176,6 @@ async fn keep_watching(state: Arc<ProviderState>, sink: Arc<dyn MachineSink>) {
 /// Tells whether a server has forgotten what happened since our last word (410).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expiry {
-    /// It has not.
     None,
     /// It says so in the watch; the library lists again by itself.
     Told,

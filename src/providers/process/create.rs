@@ -271,9 +271,7 @@ impl ProviderState {
 
 /// Tells what a failed create left.
 enum Mishap {
-    /// For certain nothing.
     Nothing(String),
-    /// Perhaps a machine.
     Perhaps(String),
 }
 

@@ -34,7 +34,6 @@ impl Disk {
         beside(&self.brief, work).await
     }
 
-    /// Removes a tree.
     pub(super) async fn remove<R: Send + 'static>(
         &self,
         work: impl FnOnce() -> R + Send + 'static,

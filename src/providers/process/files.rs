@@ -110,7 +110,6 @@ pub(super) struct Plan {
 /// Says where a machine without a registration asks for work, and what it does with it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Waiting {
-    /// The daemon's address.
     pub(super) server: String,
     /// The instance the machine was made for.
     pub(super) instance: String,
@@ -165,7 +164,6 @@ pub(super) struct Exit {
 pub(super) enum Oom {
     /// The kernel killed a process of this machine for memory.
     Killed,
-    /// It did not.
     No,
     /// Nobody counted: there is no cgroup.
     Unknown,

@@ -47,7 +47,6 @@ impl ProviderState {
         Ok(views)
     }
 
-    /// Reads one machine.
     pub(super) fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
         if let Err(why) = self.check() {
             return Sighting::Unknown(why);

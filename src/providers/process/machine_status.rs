@@ -18,7 +18,6 @@ pub(super) enum MachineStatus {
     Making,
     /// Its maker died before there was a keeper: nothing will come of it.
     Unborn,
-    /// Its keeper lives.
     Kept(Keeping),
     /// Its keeper lives where we cannot see it.
     Hidden,

@@ -22,7 +22,6 @@ pub(super) struct Identity {
     pub(super) start: u64,
 }
 
-/// Shows one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: i32,
@@ -38,7 +37,6 @@ pub(super) struct Process {
 /// Shows all processes of one moment, more or less.
 pub(super) type Snapshot = BTreeMap<i32, Process>;
 
-/// Takes a snapshot.
 pub(super) fn snapshot() -> io::Result<Snapshot> {
     let mut all = Snapshot::new();
     for entry in fs::read_dir("/proc")? {

@@ -55,7 +55,6 @@ pub struct ProcessSettings {
 pub struct Limits {
     /// Bytes of memory, swap included.
     pub memory: Option<u64>,
-    /// Processes and threads.
     pub pids: Option<u64>,
 }
 

@@ -45,7 +45,6 @@ pub enum OpenError {
     /// The work directory cannot be used.
     #[error("cannot use `work_dir` = `{path}`; it must be a directory this daemon can write to")]
     WorkDir {
-        /// Which directory.
         path: PathBuf,
         /// What the system said.
         #[source]

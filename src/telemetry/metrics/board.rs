@@ -22,9 +22,7 @@ const OPEN: [JobState; 4] =
 pub struct Board {
     /// The pools: all of the configuration and all that left it, by name.
     pub pools: BTreeMap<String, BoardPool>,
-    /// The forges.
     pub forges: BTreeMap<String, Figures>,
-    /// The date.
     pub now: Timestamp,
     /// What came of the reaper's questions.
     pub request_counts: BTreeMap<(Reason, &'static str), u64>,
@@ -41,9 +39,7 @@ pub struct Board {
 /// Holds one pool of the board; jobs that no pool serves are under the name `none`.
 #[derive(Clone, Debug, Default)]
 pub struct BoardPool {
-    /// Instances by state.
     pub states: BTreeMap<State, u32>,
-    /// Jobs by state.
     pub jobs: BTreeMap<JobState, u32>,
     /// Instances that make no progress.
     pub stuck: u32,

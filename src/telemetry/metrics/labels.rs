@@ -2,7 +2,6 @@
 
 use prometheus_client::encoding::EncodeLabelSet;
 
-/// A pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct PoolLabel {
     pub(super) pool: String,
@@ -22,7 +21,6 @@ pub(super) struct MoveLabels {
     pub(super) to: &'static str,
 }
 
-/// An end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct DeathLabels {
     pub(super) pool: String,
@@ -30,7 +28,6 @@ pub(super) struct DeathLabels {
     pub(super) fault: &'static str,
 }
 
-/// A delivery.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct WebhookLabels {
     pub(super) forge: String,
@@ -84,7 +81,6 @@ pub(super) struct AskLabels {
     pub(super) answer: &'static str,
 }
 
-/// A forge.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ForgeLabel {
     pub(super) forge: String,

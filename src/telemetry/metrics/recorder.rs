@@ -23,7 +23,6 @@ pub(super) const CAUSES: [&str; 5] =
 /// How many jobs of a pool may wait for a create to be matched with.
 const WAITING: usize = 1000;
 
-/// Counts events.
 pub struct Recorder {
     metrics: Arc<Metrics>,
     board: Arc<Registry>,

@@ -42,13 +42,10 @@ const QUEUE: usize = 256;
 /// What the notifier looks at.
 #[derive(Clone)]
 pub struct Sources {
-    /// The board.
     pub registry: Arc<Registry>,
-    /// The records.
     pub records: Arc<dyn Records>,
     /// What the daemon says about itself.
     pub status: Arc<Status>,
-    /// Returns the date.
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// The configuration in force.
     pub config: Arc<ArcSwap<Config>>,
@@ -116,7 +113,6 @@ async fn run(sources: Sources, mut notices: mpsc::Receiver<Notice>) {
     }
 }
 
-/// Fills the template.
 fn worded(notice: &Notice, notify: &Notify, fleet: &str, untold: u32) -> String {
     let fields = BTreeMap::from([
         ("fleet", fleet),

@@ -21,7 +21,6 @@ pub(super) enum Undelivered {
     /// It is not an address.
     #[error("`notify.url` is not an http:// or https:// address")]
     Address,
-    /// Nobody was there.
     #[error("the receiver cannot be reached; see `notify.url`")]
     Unreachable,
     /// It took too long.

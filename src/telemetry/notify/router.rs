@@ -43,12 +43,9 @@ impl Occasion {
     }
 }
 
-/// Something worth telling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// What kind.
     pub occasion: Occasion,
-    /// About whom.
     pub subject: String,
     /// What is the matter.
     pub sentence: String,

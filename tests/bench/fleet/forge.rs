@@ -44,7 +44,6 @@ pub(crate) struct Setup {
     pub(crate) work_ms: Option<u64>,
 }
 
-/// Names a runner.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -66,7 +65,6 @@ pub(crate) struct Shown {
     pub(crate) completed: usize,
     /// When each `queued` was sent first and answered, in order of sending, nanoseconds of the epoch.
     pub(crate) sent: Vec<(u64, u64)>,
-    /// Calls by kind.
     pub(crate) calls: BTreeMap<String, u64>,
     /// Jobs that ran more than once.
     pub(crate) doubled: usize,

@@ -28,7 +28,6 @@ use ostler_actors::ports::{
 
 use super::forge::nanos;
 
-/// Holds the machines.
 pub(crate) struct LentProvider {
     folder: PathBuf,
     late: Option<Duration>,

@@ -73,9 +73,7 @@ struct Running {
 /// Holds what the system says about a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// Seconds of CPU.
     pub(crate) cpu: f64,
-    /// Resident MiB.
     pub(crate) rss: f64,
     /// The most that ever was, in MiB.
     pub(crate) peak: f64,
@@ -288,7 +286,6 @@ start_permits_per_host = 10000
             .expect("our child");
     }
 
-    /// Queues jobs.
     pub(crate) fn queue(&self, count: u64, per_second: u64) {
         self.tell_forge("/_bench/queue", &Queue { count, per_second });
     }
@@ -310,7 +307,6 @@ start_permits_per_host = 10000
         exchange(&self.forge_at, "POST", path, &body).expect("the forge answers");
     }
 
-    /// Asks the daemon.
     pub(crate) fn get(&self, path: &str) -> Option<(u16, String)> {
         exchange(&self.running().http, "GET", path, "")
     }

@@ -178,7 +178,6 @@ async fn keep(world: World, gone: watch::Sender<usize>) {
     }
 }
 
-/// Plays one pod.
 async fn life(world: World, name: String) {
     let token = played::warm_up(&world.place, &name).await;
     let dispatch = format!("http://{}/runner/v1/dispatch", world.daemon);

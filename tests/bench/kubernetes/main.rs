@@ -81,7 +81,6 @@ async fn compare(cluster: &Arc<Cluster>, pods: usize, abreast: usize) {
     println!("kubernetes: daemon/bare = {ratio:.0} % (goal: 70 %), {}", load());
 }
 
-/// Adds up turns.
 #[derive(Default)]
 struct Sum {
     pods: usize,

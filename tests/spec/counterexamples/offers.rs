@@ -92,7 +92,6 @@ enum Gap {
     Minted,
     /// The delivery is durable, the JIT config is not out.
     Delivered,
-    /// Anything else.
     Elsewhere,
 }
 

@@ -9,9 +9,7 @@ use crate::spec::{MINUTE, SECOND};
 /// Names a way to end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// Under its job.
     Working(Death),
-    /// After its job.
     Leaving(Death),
     /// Ready, before any job came.
     Waiting(Death),
@@ -19,7 +17,6 @@ pub(super) enum Way {
     Booting(Death),
     /// Never ready, with the provider's word for it or without one.
     NeverUp(Option<&'static str>),
-    /// Never made.
     Refused,
     /// Deleted by somebody else, and gone before it was seen to end.
     DeletedByOthers,

@@ -31,7 +31,6 @@ impl Fixture {
         Self { place, provider }
     }
 
-    /// Makes a pod.
     pub(super) async fn make(&self, order: CreateOrder) -> MachineView {
         self.provider.create(order).await.unwrap()
     }

@@ -40,7 +40,6 @@ const NEVER: Duration = Duration::from_hours(48);
 /// Says whose word is taken for what a pod proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Guard {
-    /// The provider's.
     Ours,
     /// Somebody's who takes silence for proof.
     Careless,
@@ -74,7 +73,6 @@ impl Fixture {
         }
     }
 
-    /// Reads a pod.
     fn read(&self, machine: MachineRef) -> Sighting<MachineView> {
         let real = self.provider.clone();
         match self.really(async move { real.read(&machine).await }) {

@@ -92,7 +92,6 @@ pub(super) fn settings(work_dir: PathBuf, script: &str) -> ProcessSettings {
     settings
 }
 
-/// Orders a machine.
 pub(super) fn order(name: &str) -> CreateOrder {
     let spec = pool("linux", "witness", 4);
     let stamp = Stamp { instance: Some(name.into()), ..Stamp::default() };

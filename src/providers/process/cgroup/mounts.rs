@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 pub(super) struct Place {
     /// Where theirs are made.
     pub(super) path: PathBuf,
-    /// Where we are.
     pub(super) own: PathBuf,
 }
 
