@@ -190,8 +190,8 @@ async fn install(out: &mut dyn Write, targets: &[Target<'_>]) -> io::Result<Outc
             )?;
             continue;
         }
-        let removal = HookSpec { url: &target.url, secret: secret.text() };
-        match github.install_hook(scope, &removal).await {
+        let hook = HookSpec { url: &target.url, secret: secret.text() };
+        match github.install_hook(scope, &hook).await {
             Ok(Installed::Made(id)) => {
                 writeln!(out, "{forge} {scope}: hook {id} made, sends to {}", target.url)?;
             }

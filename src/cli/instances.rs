@@ -72,8 +72,8 @@ pub(super) fn remarks(row: &Value) -> String {
     if row["owned"] == false {
         remarks.push("without owner".into());
     }
-    if row["wish"].is_object() {
-        remarks.push(format!("asked to {}", text(&row["wish"]["rank"])));
+    if row["removal"].is_object() {
+        remarks.push(format!("asked to {}", text(&row["removal"]["urgency"])));
     }
     remarks.join(", ")
 }

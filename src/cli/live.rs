@@ -85,8 +85,8 @@ async fn try_forge(config: &Config, name: &str, forge: &ForgeSettings) -> Vec<Ro
     let mut rows = Vec::new();
     for (scope, groups) in wanted {
         let groups: Vec<&str> = groups.into_iter().collect();
-        let removal = LiveCheck { scope, groups: &groups, url: url.as_deref() };
-        let findings = github.try_scope(&removal).await;
+        let check = LiveCheck { scope, groups: &groups, url: url.as_deref() };
+        let findings = github.try_scope(&check).await;
         let row = |finding| Row { of: of.clone(), scope: Some(scope.to_string()), finding };
         rows.extend(findings.into_iter().map(row));
     }

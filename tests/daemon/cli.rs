@@ -125,7 +125,7 @@ async fn an_operator_drains_resumes_and_deletes() {
     assert!(said(&mut daemon, &["pools"]).contains("draining"));
     assert_eq!(said(&mut daemon, &["pool", "resume", "linux"]), "linux makes runners again\n");
     let life = json(&mut daemon, &["timeline", &name]);
-    assert_eq!(life["instance"]["wish"]["why"], "the test asks", "{life}");
+    assert_eq!(life["instance"]["removal"]["why"], "the test asks", "{life}");
     let told = said(&mut daemon, &["timeline", &name]);
     assert!(told.contains("asked to go (Delete, operator) by local: the test asks"), "{told}");
     stage.leave();

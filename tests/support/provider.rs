@@ -71,8 +71,8 @@ fn main() -> ExitCode {
         whom = machine.name;
     }
     pause(&config, &state, "before", &command, &whom);
-    let deed = config.get(&format!("do.{command}")).cloned().unwrap_or_default();
-    match deed.split_once(':').unwrap_or((deed.as_str(), "")) {
+    let step = config.get(&format!("do.{command}")).cloned().unwrap_or_default();
+    match step.split_once(':').unwrap_or((step.as_str(), "")) {
         ("hang", _) => hang(),
         ("flood", _) => flood(),
         ("abort", _) => std::process::abort(),
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
-    let answer = answer(&command, &config, &state, &deed, &said);
+    let answer = answer(&command, &config, &state, &step, &said);
     pause(&config, &state, "after", &command, &whom);
     fs::remove_file(&mark).ok();
     match step.split_once(':').unwrap_or((step.as_str(), "")) {
@@ -109,7 +109,7 @@ fn answer(
     command: &str,
     config: &BTreeMap<String, String>,
     state: &Path,
-    deed: &str,
+    step: &str,
     said: &str,
 ) -> String {
     match command {

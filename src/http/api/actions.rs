@@ -100,9 +100,9 @@ pub(in crate::http) async fn delete(
     payload: web::Payload,
 ) -> Result<web::Json<Answered>, Problem> {
     may_act(&caller)?;
-    let removal: DeleteRequest = body::read(&request, payload).await?.unwrap_or_default();
-    let why = removal.why.as_deref().map(why_text).transpose()?;
-    let urgency = match (removal.force, &why) {
+    let request_body: DeleteRequest = body::read(&request, payload).await?.unwrap_or_default();
+    let why = request_body.why.as_deref().map(why_text).transpose()?;
+    let urgency = match (request_body.force, &why) {
         (false, _) => Urgency::Delete,
         (true, Some(_)) => Urgency::Force,
         (true, None) => {
@@ -178,7 +178,7 @@ async fn go(
         ));
     }
     let id = row.id.clone();
-    let detail = json!({ "instance": id, "rank": urgency, "why": why });
+    let detail = json!({ "instance": id, "urgency": urgency, "why": why });
     note(app_state, caller, "instance.go", detail).await?;
     let by = RequestedBy { who: caller.name.clone(), why };
     let instance: InstanceId = id.clone();

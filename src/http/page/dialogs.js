@@ -73,7 +73,7 @@ export function askDelete(app, it, act, path) {
     danger: true,
     body: [
       el("p", {}, works
-        ? "A job runs here, or is promised to it. The wish is noted and granted when the runner is free."
+        ? "A job runs here, or is promised to it. The request is kept and applied when the runner is free."
         : "Its owner makes sure that no job runs there, then deletes the machine."),
       el("label", { for: "ask-why" }, "Why"),
       why,

@@ -61,7 +61,7 @@ export function open(main, { name }, app) {
       show(state, Boolean(it));
       if (!it) return say(none, missing || "Loading…");
       setBadge(state, it.state);
-      keep(marks, [it.stuck && "stuck", it.owned === false && it.state !== "deleted" && "without owner", it.wish && `asked to go: ${words(it.wish.rank)}`].filter(Boolean), (word) => word,
+      keep(marks, [it.stuck && "stuck", it.owned === false && it.state !== "deleted" && "without owner", it.removal && `asked to go: ${words(it.removal.urgency)}`].filter(Boolean), (word) => word,
         (word) => el("span", { class: "mark", "data-weight": word === "stuck" ? "bad" : "warn" }, word));
       drawPicture();
       keep(list, [...events].reverse(), (event) => `${event.seq}-${event.count}`, (event) => el("li", {}, since(event.at, "clock"),
@@ -106,7 +106,7 @@ function factsOf(it) {
     ["Runner", it.runner ? `${it.runner.name}${it.runner.id ? ` (id ${it.runner.id})` : ""}` : "not registered"],
     ["Machine", [it.machine, it.host].filter(Boolean).join(" on ") || "none yet"],
     ["Provider", it.provider],
-    ...(it.wish ? [["Wish", [words(it.wish.rank), words(it.wish.reason), it.wish.who && `by ${it.wish.who}`, it.wish.why].filter(Boolean).join(", ")]] : []),
+    ...(it.removal ? [["Removal", [words(it.removal.urgency), words(it.removal.reason), it.removal.who && `by ${it.removal.who}`, it.removal.why].filter(Boolean).join(", ")]] : []),
     ...(it.warrant ? [["Warrant", `${words(it.warrant.kind)}: ${(it.warrant.evidence ?? []).join("; ")}`]] : []),
     ["Made", el("span", {}, since(it.created_at, "ago"))],
     ...(it.revision ? [["Revision", String(it.revision)]] : []),

@@ -250,8 +250,8 @@ async fn an_operator_drains_resumes_and_sends_away_and_all_of_it_is_on_record() 
     let told = ops.send("DELETE", &path, Some(r#"{"why": "it looks odd"}"#));
     assert_eq!((told.status, &told.json()["answer"]), (200, &json!("going")), "{told:?}");
     until("it is gone", async || ops.get(&path).json()["state"] == "deleted").await;
-    let wish = ops.get(&path).json()["wish"].clone();
-    assert_eq!((&wish["who"], &wish["why"]), (&json!("ops"), &json!("it looks odd")));
+    let removal = ops.get(&path).json()["removal"].clone();
+    assert_eq!((&removal["who"], &removal["why"]), (&json!("ops"), &json!("it looks odd")));
 
     let fresh = house.instance_in("idle").await;
     let path = format!("/api/v1/instances/{}", fresh["name"].as_str().expect("a name"));
