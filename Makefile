@@ -4,7 +4,8 @@
 #   make test              format, lints and every test; ends with the counts. Twenty minutes on two cores when
 #                          nothing is there yet, a few when all is compiled
 #   make test-all          that, and what has to be built first or is slow: tests of pods on a real API server,
-#                          documentation, dependencies, the API's description, a short simulation. CI runs this
+#                          documentation, dependencies, the API's description, a short simulation, the binary as it
+#                          is handed out. CI runs this
 #   make campaign NAME=X   what no CI holds: faults, soak, kills, seeds; tests/README.md says what each is
 #   make deps              the programs that the tests want, installed where that is possible
 #   make deps-all          and those of make test-all, built once and kept in the cache
@@ -15,6 +16,7 @@
 #   make bench             figures: speed, memory and growth, as text and as target/bench/report.json
 #   make demo              the daemon at work: real processes, a simulated GitHub (JOBS=50 for more)
 #   make dist              the binary as it is handed out: target/dist/ostler
+#   make dist-check        builds it, and proves that it has neither simulation nor test clock nor mistakes
 #   make toolchain         fetches a current stable compiler; nothing else here downloads one
 #   make data              fetches GitHub's own descriptions, against which the adapter is tested
 #
@@ -29,7 +31,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
 CAMPAIGNS := faults soak kills seeds
-.PHONY: check test test-all deps deps-all campaign demo dist sim fuzz fuzz-guided fuzz-mutated bench toolchain data tools fmt lint doc
+.PHONY: check test test-all deps deps-all campaign demo dist dist-check sim fuzz fuzz-guided fuzz-mutated bench toolchain data tools fmt lint doc
 .PHONY: deny cargo-deny machete unit simulated postgres kube helm browser schema schemathesis $(addprefix campaign-,$(CAMPAIGNS))
 
 SEEDS ?= 2000
@@ -75,7 +77,7 @@ test: deps fmt lint unit
 	@$(counts)
 
 # What the API server's tests need comes before the tests, and the counts last.
-test-all: deps-all fmt lint unit doc deny schema simulated
+test-all: deps-all fmt lint unit doc deny schema simulated dist-check
 	$(call say,all tests)
 	@$(counts)
 
@@ -103,7 +105,14 @@ demo:
 	cargo run $(LOCKED) --release --quiet -- demo --jobs $(JOBS) --exit
 
 dist:
-	cargo build $(LOCKED) --profile dist
+	cargo build $(LOCKED) --profile dist --no-default-features
+
+# What `make dist` built has neither the simulation nor its clock nor the deliberate mistakes; the binaries of
+# the tests and of `make simulated` show that the same search finds them.
+dist-check: dist
+	$(call say,what is handed out)
+	OSTLER_DIST=$(abspath $(OUT))/dist/ostler $(if $(wildcard $(OUT)/release/ostler),OSTLER_LAB=$(abspath $(OUT))/release/ostler) \
+	  cargo test $(LOCKED) --test main -- --ignored --exact shipped::the_binary_of_make_dist_has_no_trace_of_the_simulation_and_the_binary_of_the_tests_has_all
 
 sim:
 	cargo run $(LOCKED) --release --quiet -- sim $(if $(SEED),--replay $(SEED),--seeds $(SEEDS) $(if $(FROM),--from $(FROM)))
@@ -214,7 +223,7 @@ deny: cargo-deny
 # Finds dependencies by the look of the text and may be wrong, so it advises at the desk and does not
 # judge in `make test`. Building it takes another two and a half minutes.
 machete: tools
-	$(call say,dependencies nobody uses)
+	$(call say,dependencies that are not used)
 	$(call build,cargo-machete,$(MACHETE_VERSION))
 	$(TOOLS)/bin/cargo-machete --skip-target-dir
 

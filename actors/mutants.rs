@@ -1,7 +1,7 @@
 //! Deliberate mistakes, to prove that the checkers can fail.
 //!
-//! Each is one of the ways real fleets went wrong. Without the `testing` feature the
-//! question is a constant `false` and the mistakes are not in the program.
+//! Each is one of the ways real fleets went wrong. Only dev-dependencies turn the feature `mutants` on.
+//! Without it `is` is a constant `false`, so the compiler removes the mistakes from the program.
 
 /// Names a deliberate mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +56,7 @@ impl Mutant {
     ];
 }
 
-#[cfg(feature = "testing")]
+#[cfg(feature = "mutants")]
 mod chosen {
     use std::cell::Cell;
 
@@ -77,13 +77,13 @@ mod chosen {
     }
 }
 
-#[cfg(feature = "testing")]
+#[cfg(feature = "mutants")]
 pub use chosen::choose;
-#[cfg(feature = "testing")]
+#[cfg(feature = "mutants")]
 pub(crate) use chosen::is;
 
 /// Returns that no mistake is to be made.
-#[cfg(not(feature = "testing"))]
+#[cfg(not(feature = "mutants"))]
 pub(crate) const fn is(_: Mutant) -> bool {
     false
 }

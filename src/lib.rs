@@ -1,11 +1,15 @@
 //! Ostler looks after CI runners: every runner has one owner until nothing of it is left.
 //!
 //! This crate is the program around the core (`ostler-actors`): the daemon, its adapters, its
-//! doors and its command line. The core decides; this crate does.
+//! HTTP server and its command line. The core decides; this crate does.
+//!
+//! The daemon (`daemon`, adapters, surfaces) never names `demo` nor the simulated world of the core: a
+//! build without the feature `lab` has neither, and that is what `make dist` hands out.
 
 pub mod cli;
 pub mod config;
 pub mod daemon;
+#[cfg(feature = "lab")]
 pub mod demo;
 pub mod github;
 pub mod http;

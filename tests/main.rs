@@ -3,6 +3,7 @@
 mod browser;
 mod daemon;
 mod layers;
+mod shipped;
 mod sim;
 mod spec;
 mod support;

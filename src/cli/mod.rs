@@ -6,8 +6,6 @@
 mod actions;
 mod check;
 mod deaths;
-mod demo;
-mod demo_runner;
 mod events;
 mod explain;
 mod hook;
@@ -15,6 +13,8 @@ mod import;
 mod instances;
 mod jobs;
 mod keeper;
+#[cfg(feature = "lab")]
+mod lab;
 mod live;
 mod manual;
 mod openapi;
@@ -23,7 +23,6 @@ mod poller;
 mod pools;
 mod remote;
 mod run;
-mod sim;
 mod status;
 mod store;
 mod timeline;
@@ -80,9 +79,19 @@ enum Command {
     /// Takes over from others: `import garm` writes a GARM installation as configuration.
     Import(import::Import),
     /// Shows the daemon at work: real processes, a simulated GitHub, jobs that die.
-    Demo(demo::Demo),
+    #[cfg(feature = "lab")]
+    Demo(lab::Demo),
     /// Runs the fleet against a simulated world that lies, and checks every promise.
-    Sim(sim::Sim),
+    #[cfg(feature = "lab")]
+    Sim(lab::Sim),
+    /// Shows the daemon at work; only in a build from source.
+    #[cfg(not(feature = "lab"))]
+    #[command(hide = true)]
+    Demo(NotInThisBuild),
+    /// Runs the simulation; only in a build from source.
+    #[cfg(not(feature = "lab"))]
+    #[command(hide = true)]
+    Sim(NotInThisBuild),
     /// Looks after the store: backup, restore, vacuum, stats.
     Store(store::Store),
     /// Prints the completions of a shell.
@@ -98,8 +107,9 @@ enum Command {
     #[command(hide = true)]
     Poller(poller::Poller),
     /// Serves one job of the demo; started by the daemon.
+    #[cfg(feature = "lab")]
     #[command(hide = true)]
-    DemoRunner(demo_runner::DemoRunner),
+    DemoRunner(lab::DemoRunner),
 }
 
 impl Cli {
@@ -126,14 +136,41 @@ impl Cli {
             Command::Man(manual) => manual.run(),
             Command::Hook(hook) => hook.run(),
             Command::Import(import) => import.run(),
+            #[cfg(feature = "lab")]
             Command::Demo(demo) => demo.run(),
+            #[cfg(feature = "lab")]
             Command::Sim(sim) => sim.run(),
+            #[cfg(not(feature = "lab"))]
+            Command::Demo(absent) => absent.run("demo"),
+            #[cfg(not(feature = "lab"))]
+            Command::Sim(absent) => absent.run("sim"),
             Command::Store(store) => store.run(),
             Command::Openapi(openapi) => openapi.run(),
             Command::Keeper(keeper) => keeper.run(),
             Command::Poller(poller) => poller.run(),
+            #[cfg(feature = "lab")]
             Command::DemoRunner(runner) => runner.run(),
         }
+    }
+}
+
+/// Stands in for a command of the feature `lab`, whatever its arguments are.
+#[cfg(not(feature = "lab"))]
+#[derive(Debug, clap::Args)]
+struct NotInThisBuild {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<std::ffi::OsString>,
+}
+
+#[cfg(not(feature = "lab"))]
+impl NotInThisBuild {
+    fn run(self, name: &str) -> ExitCode {
+        drop(self.arguments);
+        eprintln!(
+            "ostler {name}: this build has no simulated world; in a checkout of the source, \
+             run `cargo run --release -- {name}`"
+        );
+        ExitCode::from(2)
     }
 }
 

@@ -1,12 +1,22 @@
-//! `ostler sim`: seeded worlds by the thousand, or one of them step by step.
+//! `ostler sim` and `ostler demo`: the commands of the feature `lab`.
+//!
+//! Both need the simulated world of the core and its test clock, which a daemon for real work must not
+//! contain. `cargo run` builds them by default; `make dist` and the container build do not, and there
+//! the two names are hidden commands that say where to find the real ones.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use ostler_actors::testing::sim::{self, Tally};
 
-/// How many failing seeds are told with their story; the others get a line.
+use super::tell_error;
+use crate::daemon::on_system;
+use crate::demo::{self, Ending, agent};
+use crate::telemetry;
+
+/// The number of failing seeds that are printed with their story; the others get a line.
 const MAX_STORIES: usize = 5;
 
 /// Runs the deterministic simulation.
@@ -29,7 +39,7 @@ pub(super) struct Sim {
 impl Sim {
     pub(super) fn run(&self) -> ExitCode {
         let mut out = io::stdout().lock();
-        match self.tell(&mut out) {
+        match self.report(&mut out) {
             Ok(0) => ExitCode::SUCCESS,
             Ok(_) => ExitCode::FAILURE,
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -40,8 +50,8 @@ impl Sim {
         }
     }
 
-    /// Runs and tells; returns how many promises were broken.
-    fn tell(&self, out: &mut impl Write) -> io::Result<u64> {
+    /// Runs the worlds, writes the report and returns how many promises were broken.
+    fn report(&self, out: &mut impl Write) -> io::Result<u64> {
         let tally = match self.replay {
             Some(seed) => {
                 let (tally, story) = sim::replay(seed);
@@ -78,6 +88,65 @@ fn last_line(tally: &Tally) -> String {
     )
 }
 
+/// Shows the daemon at work: real processes, a simulated GitHub, jobs that die in interesting ways.
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    /// How many jobs there are; with --exit, how many there are in all.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    jobs: u32,
+    /// Runs the jobs to the end, prints what became of them, and exits.
+    #[arg(long)]
+    exit: bool,
+    /// What is logged, for instance `info` or `ostler=debug,warn`.
+    #[arg(long, value_name = "FILTER", default_value = "off")]
+    log: String,
+}
+
+impl Demo {
+    pub(super) fn run(self) -> ExitCode {
+        if let Err(error) = telemetry::begin(Some(&self.log)) {
+            tell_error("demo", &error);
+            return ExitCode::from(2);
+        }
+        let ending = if self.exit { Ending::AfterJobs } else { Ending::WhenAsked };
+        match on_system(demo::show(self.jobs, ending)) {
+            Ok(Ok(true)) => ExitCode::SUCCESS,
+            Ok(Ok(false)) => ExitCode::FAILURE,
+            Ok(Err(error)) => {
+                tell_error("demo", &error);
+                ExitCode::FAILURE
+            }
+            Err(error) => {
+                tell_error("demo", &error);
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+/// Serves one job of the simulated GitHub, as a runner would.
+#[derive(Debug, Args)]
+pub(super) struct DemoRunner {
+    /// The address of the simulated GitHub, as `HOST:PORT`.
+    #[arg(long, value_name = "ADDRESS")]
+    github: String,
+    /// The file with the JIT config.
+    #[arg(long, value_name = "FILE")]
+    jit: PathBuf,
+}
+
+impl DemoRunner {
+    pub(super) fn run(&self) -> ExitCode {
+        match agent::serve(&self.github, &self.jit) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("runner: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use ostler_actors::mutants::{Mutant, choose};
@@ -89,15 +158,15 @@ mod tests {
         choose(Some(Mutant::RecordAfterDelete));
         let mut out = Vec::new();
         let sim = Sim { seeds: 1, from: 0, replay: Some(1), threads: None };
-        let broken = sim.tell(&mut out).unwrap();
+        let broken = sim.report(&mut out).unwrap();
         choose(None);
-        let words = String::from_utf8(out).unwrap();
+        let text = String::from_utf8(out).unwrap();
         assert!(broken > 0);
         let detail =
-            words.split_once("\nseed 1: I14 is broken by `").expect("the seed, after its story");
+            text.split_once("\nseed 1: I14 is broken by `").expect("the seed, after its story");
         assert!(detail.0.lines().count() > 1_000, "the story comes first");
         assert!(detail.1.contains("\n    replay: ostler sim --replay 1\n"));
-        let last = words.lines().last().unwrap();
+        let last = text.lines().last().unwrap();
         assert!(last.starts_with("sim: seeds=1 ") && !last.contains("violations=0"), "{last}");
     }
 }
