@@ -6,7 +6,8 @@
 #   make test-all          that, and what has to be built first or is slow: tests of pods on a real API server,
 #                          documentation, dependencies, the API's description, a short simulation, the binary as it
 #                          is handed out. CI runs this
-#   make campaign NAME=X   what no CI holds: faults, soak, kills, seeds; tests/README.md says what each is
+#   make campaign NAME=X   what no CI holds: faults, soak, kills, seeds, upgrade, compare; tests/README.md says
+#                          what each is
 #   make deps              the programs that the tests want, installed where that is possible
 #   make deps-all          and those of make test-all, built once and kept in the cache
 #   make sim SEEDS=2000    the simulation alone, over so many seeds (FROM=S starts elsewhere)
@@ -30,8 +31,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := check
 .NOTPARALLEL:
-CAMPAIGNS := faults soak kills seeds
-.PHONY: check test test-all deps deps-all campaign demo dist dist-check sim fuzz fuzz-guided fuzz-mutated bench toolchain data tools fmt lint doc
+CAMPAIGNS := faults soak kills seeds upgrade compare
+.PHONY: check test test-all deps deps-all campaign demo dist dist-check sim fuzz fuzz-guided fuzz-mutated bench toolchain data tools fmt lint doc first-release
 .PHONY: deny cargo-deny machete unit simulated postgres kube helm browser schema schemathesis $(addprefix campaign-,$(CAMPAIGNS))
 
 SEEDS ?= 2000
@@ -175,6 +176,23 @@ campaign-kills: tools postgres
 # A million lifetimes, in worlds that no other target visits.
 campaign-seeds: tools
 	$(MAKE) --no-print-directory sim SEEDS=16000 FROM=$(or $(FROM),2000)
+
+# The first release, built once from this repository's own history and kept in the cache.
+FIRST_RELEASE := 78ae916
+OLD := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ostler/releases/$(FIRST_RELEASE)
+first-release: tools
+	@[ -d "$(OLD)/tree" ] || { mkdir -p "$(OLD)/tree" && git archive $(FIRST_RELEASE) | tar x -C "$(OLD)/tree"; }
+	$(call say,the first release ($(FIRST_RELEASE)) into $(OLD))
+	cd "$(OLD)/tree" && CARGO_TARGET_DIR="$(OLD)/target" cargo build --locked --release $(if $(OLD_BENCH),--bench fleet)
+
+# Replaces the first release by this build under load, with processes and with pods, and tries the way back.
+campaign-upgrade: first-release postgres kube
+	OSTLER_OLD="$(OLD)/target/release/ostler" cargo test $(LOCKED) --test main -- --nocapture --test-threads 1 of_the_first_release
+
+# This build against the first release, in turn: wants the machine for itself.
+campaign-compare: tools
+	$(MAKE) --no-print-directory first-release OLD_BENCH=yes
+	BENCH_AGAINST=$$(ls -t "$(OLD)"/target/release/deps/fleet-* | grep -v '\.d$$' | head -n 1) BENCH_PAIRS=$(or $(PAIRS),5) cargo bench $(LOCKED) --bench fleet
 
 toolchain:
 	rustup toolchain install stable --profile minimal --component clippy,rustfmt

@@ -6,7 +6,7 @@ use super::floor::Bare;
 use super::measure::{Floors, LONG, Setting, at};
 use super::part::{Figure, Part};
 use super::reader::{Kept, once};
-use super::stage::{Cost, RemovalRequest, Stage};
+use super::stage::{Cost, Stage, StageSpec};
 
 const STATUS: &str = "/api/v1/fleet";
 /// How long a runner takes to come online, and then for its job.
@@ -68,8 +68,8 @@ pub(crate) fn churn(part: &mut Part, setting: &Setting, floors: Floors) {
     );
 }
 
-struct Churned {
-    took: f64,
+pub(crate) struct Churned {
+    pub(crate) took: f64,
     cost: Cost,
     kept: Seen,
     new: Seen,
@@ -91,17 +91,14 @@ impl Seen {
 
 /// Tells whether somebody reads meanwhile: that costs by the second, not by the job.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
+pub(crate) enum Reading {
     Yes,
     No,
 }
 
-fn run_churn(setting: &Setting, slots: u32, jobs: u64, reading: Reading) -> Churned {
-    let mut stage = Stage::build(RemovalRequest {
-        boot_ms: Some(BOOT_MS),
-        work_ms: WORK_MS,
-        ..setting.removal(slots)
-    });
+pub(crate) fn run_churn(setting: &Setting, slots: u32, jobs: u64, reading: Reading) -> Churned {
+    let mut stage =
+        Stage::build(StageSpec { boot_ms: Some(BOOT_MS), work_ms: WORK_MS, ..setting.spec(slots) });
     stage.start();
     let daemon = stage.http().to_owned();
     let mut kept = Kept::open(&daemon);

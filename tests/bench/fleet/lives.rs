@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use super::measure::{Floors, LONG, Setting, number};
 use super::part::{Figure, Part};
-use super::stage::{RemovalRequest, Stage, until};
+use super::stage::{Stage, StageSpec, until};
 
 /// The daemon dies in the middle of a create; its machine appears 20 s later.
 pub(crate) fn late(part: &mut Part, setting: &Setting) {
-    let removal = RemovalRequest {
+    let spec = StageSpec {
         late: Some(Duration::from_secs(20)),
         boot_ms: Some(21_000),
         work_ms: 1_000,
-        ..setting.removal(1)
+        ..setting.spec(1)
     };
-    let mut stage = Stage::build(removal);
+    let mut stage = Stage::build(spec);
     stage.start();
     stage.queue(1, 0);
     until("the create is called", LONG, || stage.creates().len() == 1);
@@ -48,13 +48,9 @@ pub(crate) fn late(part: &mut Part, setting: &Setting) {
 pub(crate) fn growth(part: &mut Part, setting: &Setting) {
     let seconds = f64::from(number("BENCH_REST_SECONDS", 120));
     let cpu = [1_000, 10_000].map(|size| {
-        let removal = RemovalRequest {
-            min_idle: size,
-            boot_ms: Some(100),
-            tick: Some(6),
-            ..setting.removal(size)
-        };
-        let mut stage = Stage::build(removal);
+        let spec =
+            StageSpec { min_idle: size, boot_ms: Some(100), tick: Some(6), ..setting.spec(size) };
+        let mut stage = Stage::build(spec);
         stage.start();
         let want = usize::try_from(size).unwrap_or_default();
         until("all are idle", LONG, || stage.idle() >= want);
@@ -90,7 +86,7 @@ const EMPTY: &str = "the same daemon without an instance";
 
 impl Empty {
     fn measure(setting: &Setting) -> Self {
-        let mut stage = Stage::build(setting.removal(1));
+        let mut stage = Stage::build(setting.spec(1));
         stage.start();
         let (cpu, rss, _) = rest(&stage);
         stage.kill();
@@ -115,6 +111,17 @@ fn idle_seconds() -> u32 {
     number("BENCH_IDLE_SECONDS", 120)
 }
 
+/// Fills a fleet and returns its CPU seconds a minute and resident MiB at rest.
+pub(crate) fn resting_cost(setting: &Setting, size: u32) -> (f64, f64) {
+    let spec = StageSpec { min_idle: size, boot_ms: Some(100), ..setting.spec(size) };
+    let mut stage = Stage::build(spec);
+    stage.start();
+    let want = usize::try_from(size).unwrap_or_default();
+    until("all are idle", LONG, || stage.idle() >= want);
+    let (cpu, rss, _) = rest(&stage);
+    (cpu, rss)
+}
+
 /// Fills, idles, restarts and drains fleets.
 pub(crate) fn fleet_of(part: &mut Part, setting: &Setting, sizes: &[u32], floors: Floors) {
     let empty = Empty::measure(setting);
@@ -128,8 +135,8 @@ pub(crate) fn fleet_of(part: &mut Part, setting: &Setting, sizes: &[u32], floors
 
 fn one_fleet(part: &mut Part, setting: &Setting, size: u32, floors: Floors, empty: &Empty) {
     let name = setting.name;
-    let removal = RemovalRequest { min_idle: size, boot_ms: Some(100), ..setting.removal(size) };
-    let mut stage = Stage::build(removal);
+    let spec = StageSpec { min_idle: size, boot_ms: Some(100), ..setting.spec(size) };
+    let mut stage = Stage::build(spec);
     let (want, count) = (usize::try_from(size).unwrap_or_default(), f64::from(size));
     let began = Instant::now();
     stage.start();

@@ -4,6 +4,7 @@
 //! simulated provider lent to it (or `ostler run` itself, with real processes as machines).
 //! `BENCH_ONLY=latency,idle` runs a few, `BENCH_IDLE_SECONDS` and `BENCH_REST_SECONDS` set how long idleness is watched,
 //! `BENCH_LARGE` the size of the large fleet (10,000).
+//! `BENCH_AGAINST=PATH` compares with another build of this bench instead (`make campaign NAME=compare`).
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,6 +14,7 @@
 #![expect(clippy::cast_precision_loss, reason = "figures are for people")]
 
 mod churn;
+mod compare;
 #[path = "../../support/external.rs"]
 #[expect(dead_code, reason = "the bench looks into no cloud")]
 mod external;

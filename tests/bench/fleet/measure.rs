@@ -1,14 +1,16 @@
 //! What is measured, in which order, and on what.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::churn::churn;
+use super::compare::compare;
 use super::floor;
 use super::lives::{fleet_of, growth, late};
 use super::part::{Figure, Part};
 use super::postgres::Postgres;
 use super::speed::{bursts, latency};
-use super::stage::{Machines, RemovalRequest, Stage};
+use super::stage::{Machines, Stage, StageSpec};
 
 /// How long anything may take that is waited for.
 pub(crate) const LONG: Duration = Duration::from_mins(5);
@@ -30,12 +32,14 @@ pub(crate) struct Setting {
     pub(crate) name: &'static str,
     pub(crate) machines: Machines,
     server: Option<std::sync::Arc<Postgres>>,
+    /// Another build of this bench, whose daemon is measured instead of ours.
+    pub(crate) house: Option<PathBuf>,
 }
 
 impl Setting {
-    pub(crate) fn removal(&self, max: u32) -> RemovalRequest {
+    pub(crate) fn spec(&self, max: u32) -> StageSpec {
         let store = self.server.as_ref().map(|server| server.database());
-        RemovalRequest { store, ..RemovalRequest::new(self.machines, max) }
+        StageSpec { store, house: self.house.clone(), ..StageSpec::new(self.machines, max) }
     }
 }
 
@@ -45,16 +49,28 @@ pub(crate) fn all() {
     part.condition(Stage::settings());
     let floors = floors(&mut part);
     let simulated = Machines::Simulated;
-    let sqlite = Setting { name: "SQLite", machines: simulated, server: None };
-    let processes =
-        Setting { name: "SQLite, processes", machines: Machines::Processes, server: None };
-    let external =
-        Setting { name: "SQLite, external no-op", machines: Machines::External, server: None };
+    let sqlite = Setting { name: "SQLite", machines: simulated, server: None, house: None };
+    if let Some(other) = std::env::var_os("BENCH_AGAINST") {
+        return compare(&mut part, &sqlite, Path::new(&other));
+    }
+    let processes = Setting {
+        name: "SQLite, processes",
+        machines: Machines::Processes,
+        server: None,
+        house: None,
+    };
+    let external = Setting {
+        name: "SQLite, external no-op",
+        machines: Machines::External,
+        server: None,
+        house: None,
+    };
     let server = Postgres::start_with("fsync=on").map(std::sync::Arc::new);
     let postgres = server.map(|server| Setting {
         name: "PostgreSQL",
         machines: simulated,
         server: Some(server),
+        house: None,
     });
     let both: Vec<&Setting> = std::iter::once(&sqlite).chain(postgres.as_ref()).collect();
     if wanted("latency") {
@@ -107,7 +123,7 @@ pub(crate) fn number(name: &str, or: u32) -> u32 {
 }
 
 fn floors(part: &mut Part) -> Floors {
-    let stage = Stage::build(RemovalRequest::new(Machines::Simulated, 1));
+    let stage = Stage::build(StageSpec::new(Machines::Simulated, 1));
     let (commits, spawns) = (floor::commits(stage.path()), floor::spawns());
     let asks = floor::round_trips(stage.forge_at());
     part.take(Figure::new("floor: fsync of 4 KiB", commits, "a second"));

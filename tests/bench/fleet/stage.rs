@@ -27,7 +27,7 @@ pub(crate) enum Machines {
 
 /// Says what is wanted.
 #[derive(Clone, Debug)]
-pub(crate) struct RemovalRequest {
+pub(crate) struct StageSpec {
     pub(crate) machines: Machines,
     pub(crate) store: Option<String>,
     pub(crate) min_idle: u32,
@@ -38,9 +38,11 @@ pub(crate) struct RemovalRequest {
     pub(crate) late: Option<Duration>,
     /// The reaper's tick in seconds, if not as shipped.
     pub(crate) tick: Option<u32>,
+    /// Another build of this bench, whose daemon is measured.
+    pub(crate) house: Option<PathBuf>,
 }
 
-impl RemovalRequest {
+impl StageSpec {
     pub(crate) fn new(machines: Machines, max: u32) -> Self {
         Self {
             machines,
@@ -51,6 +53,7 @@ impl RemovalRequest {
             work_ms: 0,
             late: None,
             tick: None,
+            house: None,
         }
     }
 }
@@ -58,7 +61,7 @@ impl RemovalRequest {
 /// Holds everything around the daemons of one figure.
 pub(crate) struct Stage {
     folder: TempDir,
-    removal: RemovalRequest,
+    spec: StageSpec,
     forge: Child,
     forge_at: String,
     daemon: Option<Running>,
@@ -81,7 +84,7 @@ pub(crate) struct Cost {
 
 impl Stage {
     /// Builds a stage; nothing runs but the played GitHub.
-    pub(crate) fn build(removal: RemovalRequest) -> Self {
+    pub(crate) fn build(spec: StageSpec) -> Self {
         // On the disk: a file system in memory would make a commit free.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let mut forge = Command::new(std::env::current_exe().expect("a path"))
@@ -93,7 +96,7 @@ impl Stage {
         let mut line = String::new();
         BufReader::new(forge.stdout.take().expect("a pipe")).read_line(&mut line).expect("a port");
         let forge_at = format!("127.0.0.1:{}", line.trim());
-        let stage = Self { folder, removal, forge, forge_at, daemon: None };
+        let stage = Self { folder, spec, forge, forge_at, daemon: None };
         stage.write("token", "a token");
         stage.write("hook.secret", WEBHOOK_SECRET);
         stage.write("seal.key", &"5a".repeat(32));
@@ -103,8 +106,8 @@ impl Stage {
     }
 
     fn pool(&self) -> String {
-        let RemovalRequest { min_idle, max, .. } = self.removal;
-        let more = match self.removal.machines {
+        let StageSpec { min_idle, max, .. } = self.spec;
+        let more = match self.spec.machines {
             Machines::Simulated | Machines::Processes => "",
             Machines::External => "image = \"any\"\nflavor = \"any\"\n",
         };
@@ -122,9 +125,9 @@ impl Stage {
     fn configure(&self, pools: &str) {
         let folder = self.path().display();
         let default = format!("sqlite://{folder}/ostler.db");
-        let store = self.removal.store.as_ref().unwrap_or(&default);
+        let store = self.spec.store.as_ref().unwrap_or(&default);
         let forge = &self.forge_at;
-        let tick = self.removal.tick.unwrap_or(60);
+        let tick = self.spec.tick.unwrap_or(60);
         let provider = self.provider();
         let text = format!(
             r#"
@@ -175,7 +178,7 @@ start_permits_per_host = 10000
     /// Returns the provider's section. No machine of a benchmark ever asks for anything.
     fn provider(&self) -> String {
         let folder = self.path().display();
-        match self.removal.machines {
+        match self.spec.machines {
             Machines::Simulated | Machines::Processes => format!(
                 "kind = \"process\"\ncommand = [\"/bin/sleep\", \"1000000\"]\nwork_dir = \"{folder}/processes\""
             ),
@@ -200,11 +203,12 @@ start_permits_per_host = 10000
 
     /// Starts the daemon and waits until it leads.
     pub(crate) fn start(&mut self) {
-        let mut command = match self.removal.machines {
+        let mut command = match self.spec.machines {
             Machines::Simulated => {
-                let mut command = Command::new(std::env::current_exe().expect("a path"));
+                let ours = || std::env::current_exe().expect("a path");
+                let mut command = Command::new(self.spec.house.clone().unwrap_or_else(ours));
                 command.arg("house").arg(self.path());
-                if let Some(late) = self.removal.late {
+                if let Some(late) = self.spec.late {
                     command.arg(late.as_secs().to_string());
                 }
                 command
@@ -220,7 +224,7 @@ start_permits_per_host = 10000
         let log = fs::File::create(self.path().join("log")).expect("our folder");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().expect("a daemon");
-        let (http, board) = match self.removal.machines {
+        let (http, board) = match self.spec.machines {
             Machines::Simulated => {
                 let mut line = String::new();
                 BufReader::new(child.stdout.take().expect("a pipe"))
@@ -257,7 +261,7 @@ start_permits_per_host = 10000
 
     fn set_up(&self) {
         let hook = format!("http://{}/webhooks/github", self.running().http);
-        let RemovalRequest { boot_ms, work_ms, .. } = self.removal;
+        let StageSpec { boot_ms, work_ms, .. } = self.spec;
         self.tell_forge("/_bench/setup", &Setup { hook, boot_ms, work_ms: Some(work_ms) });
     }
 
@@ -342,7 +346,7 @@ start_permits_per_host = 10000
 
     /// Returns how many create calls there were since the daemon started.
     pub(crate) fn created(&self) -> usize {
-        match self.removal.machines {
+        match self.spec.machines {
             Machines::Simulated => self.number("created"),
             Machines::Processes | Machines::External => self.creates().len(),
         }
@@ -350,7 +354,7 @@ start_permits_per_host = 10000
 
     /// Returns the moments of all create calls, oldest first.
     pub(crate) fn creates(&self) -> Vec<u64> {
-        let mut moments: Vec<u64> = match self.removal.machines {
+        let mut moments: Vec<u64> = match self.spec.machines {
             Machines::Simulated => {
                 let log = fs::read_to_string(self.path().join("creates")).unwrap_or_default();
                 log.lines().filter_map(|line| line.split(' ').next()?.parse().ok()).collect()
@@ -372,7 +376,7 @@ start_permits_per_host = 10000
 
     /// Returns how many machines exist.
     pub(crate) fn machines(&self) -> usize {
-        match self.removal.machines {
+        match self.spec.machines {
             Machines::Simulated => self.number("machines"),
             Machines::Processes => self.machine_folders().len(),
             Machines::External => entries(&self.path().join("cloud/machines")).len(),
@@ -388,7 +392,7 @@ start_permits_per_host = 10000
 impl Drop for Stage {
     fn drop(&mut self) {
         self.kill();
-        if self.removal.machines == Machines::Processes {
+        if self.spec.machines == Machines::Processes {
             end_processes(self.path());
         }
         drop(self.forge.kill());
