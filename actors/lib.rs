@@ -4,6 +4,7 @@
     allow(clippy::wildcard_enum_match_arm, reason = "a test names the cases it is about")
 )]
 
+pub mod backoff;
 mod base;
 pub mod fleet;
 pub mod instance;

@@ -15,6 +15,7 @@ use tracing::{error, warn};
 
 use super::removed_pools::removed_pool_of;
 use super::{FleetEnd, Part, Ports, ToFleet};
+use crate::backoff::until_some;
 use crate::instance::{Dispatch, Retire, ToInstance};
 use crate::intake::ToIntake;
 use crate::jobs::ToLedger;
@@ -123,17 +124,14 @@ impl Actor for Fleet {
     fn started(&mut self, ctx: &mut Self::Context) {
         let records = Arc::clone(&self.ports.base.records);
         let reading = async move {
-            let mut wait = Duration::from_millis(100);
-            loop {
-                let controller = records.controller().await;
-                let pools = records.pools().await;
-                let rows = records.live_instances(None).await;
-                if let (Ok(controller), Ok(pools), Ok(rows)) = (controller, pools, rows) {
-                    return Inventory { controller, pools, rows };
-                }
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(Duration::from_secs(5));
-            }
+            until_some(|| async {
+                Some(Inventory {
+                    controller: records.controller().await.ok()?,
+                    pools: records.pools().await.ok()?,
+                    rows: records.live_instances(None).await.ok()?,
+                })
+            })
+            .await
         };
         ctx.wait(reading.into_actor(self).map(|stored, act, _| act.open(stored)));
     }

@@ -21,6 +21,7 @@ use super::notes::Notes;
 use super::report::{Told, outcome_for_pool, report};
 use super::step::{Input, Outcome, Said, dispatch, step};
 use super::{Capabilities, Consent, Dispatch, MachineCall, ToInstance, Token};
+use crate::backoff::until_some;
 use crate::base::Base;
 use crate::jobs::{InstanceChange, InstanceUpdate, ToLedger};
 use crate::mail::{ActorRef, Mailbox, Reply};
@@ -452,16 +453,13 @@ impl Drop for EffectRunner {
 
 /// Saves until the store takes it or says that it never will.
 async fn save_for_ever(rows: Arc<dyn InstanceRows>, save: InstanceSave) -> Result<(), SaveError> {
-    let mut wait = Duration::from_millis(100);
-    loop {
+    until_some(|| async {
         match rows.save(save.clone()).await {
-            Err(SaveError::Retry(_)) => {
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(Duration::from_secs(5));
-            }
-            done => return done,
+            Err(SaveError::Retry(_)) => None,
+            done => Some(done),
         }
-    }
+    })
+    .await
 }
 
 fn cut_off(row: &Instance, capabilities: &Capabilities) -> Option<String> {

@@ -26,7 +26,6 @@
 mod actor;
 mod answer;
 mod asks;
-mod backoff;
 mod birth;
 mod call;
 mod capabilities;
@@ -66,3 +65,5 @@ pub use messages::{Consent, Dispatch, MachineCall, Permit, Retire, ToInstance};
 #[cfg(feature = "testing")]
 pub(crate) use rehearsal::rehearse;
 pub(crate) use report::is_unnamed;
+
+use crate::backoff;

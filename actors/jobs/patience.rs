@@ -1,11 +1,10 @@
 //! Reads and saves that do not give up: a store failure never ends the ledger.
 
-use std::time::Duration;
-
 use tracing::warn;
 
 use super::Capabilities;
 use super::memory::REMEMBERED;
+use crate::backoff::until_some;
 use crate::base::Base;
 use crate::model::{Instance, Job, JobId, JobNotice, Timestamp};
 use crate::ports::{JobSave, SaveError, StoreError};
@@ -22,14 +21,11 @@ pub(super) struct Memory {
 /// Reads all of it, again and again until the store answers.
 pub(super) async fn recollect(base: &Base, now: Timestamp) -> Memory {
     let since = now.checked_sub(REMEMBERED).unwrap_or(Timestamp::MIN);
-    let mut pause = Pause::default();
-    loop {
-        match try_recollect(base, since).await {
-            Ok(memory) => return memory,
-            Err(why) => warn!("the ledger cannot open yet: {why}"),
-        }
-        pause.wait().await;
-    }
+    until_some(|| async {
+        let memory = try_recollect(base, since).await;
+        memory.inspect_err(|why| warn!("the ledger cannot open yet: {why}")).ok()
+    })
+    .await
 }
 
 async fn try_recollect(base: &Base, since: Timestamp) -> Result<Memory, StoreError> {
@@ -47,27 +43,17 @@ pub(super) async fn save_for_ever(
     capabilities: &Capabilities,
     save: JobSave,
 ) -> Result<(), SaveError> {
-    let mut pause = Pause::default();
-    loop {
+    until_some(|| async {
         match capabilities.rows.save(save.clone()).await {
-            Err(SaveError::Retry(why)) => warn!("jobs are not saved yet: {why}"),
+            Err(SaveError::Retry(why)) => {
+                warn!("jobs are not saved yet: {why}");
+                None
+            }
             done @ (Ok(())
             | Err(
                 SaveError::Conflict { .. } | SaveError::Owned { .. } | SaveError::Fenced(_),
-            )) => return done,
+            )) => Some(done),
         }
-        pause.wait().await;
-    }
-}
-
-/// Waits longer each time: 100 ms doubling to 5 s.
-#[derive(Default)]
-struct Pause(u32);
-
-impl Pause {
-    async fn wait(&mut self) {
-        let length = Duration::from_millis(100).saturating_mul(1 << self.0.min(6));
-        self.0 += 1;
-        tokio::time::sleep(length.min(Duration::from_secs(5))).await;
-    }
+    })
+    .await
 }

@@ -13,6 +13,7 @@
 
 use std::time::Duration;
 
+use crate::backoff::doubled;
 use crate::model::{InstanceId, Timestamp, after};
 
 /// How many failures in a row open the breaker.
@@ -111,7 +112,7 @@ impl Breaker {
 }
 
 fn wait(rounds: u32) -> Duration {
-    FIRST_WAIT.saturating_mul(1 << rounds.min(6)).min(LONGEST_WAIT)
+    doubled(FIRST_WAIT, LONGEST_WAIT, rounds)
 }
 
 #[cfg(test)]

@@ -1,37 +1,22 @@
 //! What a pool reads from the records, patiently: a store that fails is asked again for ever.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tracing::warn;
 
 use super::name::fresh_name;
+use crate::backoff::until_some;
 use crate::base::Base;
 use crate::model::{Home, Instance, InstanceId, MachineName, PoolId, PoolSpec, Refusal};
 use crate::ports::{Records, StoreError};
 
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
-
 /// Reads every live row of a pool.
 pub(crate) async fn live_rows(records: Arc<dyn Records>, pool: PoolId) -> Vec<Instance> {
-    let mut wait = FIRST_WAIT;
-    loop {
-        match records.live_instances(Some(&pool)).await {
-            Ok(rows) => return rows,
-            Err(error) => pause(&mut wait, &error).await,
-        }
-    }
+    until_some(|| async { found(records.live_instances(Some(&pool)).await) }).await
 }
 
 pub(crate) async fn row_of(records: Arc<dyn Records>, id: InstanceId) -> Option<Instance> {
-    let mut wait = FIRST_WAIT;
-    loop {
-        match records.instance(&id).await {
-            Ok(row) => return row,
-            Err(error) => pause(&mut wait, &error).await,
-        }
-    }
+    until_some(|| async { found(records.instance(&id).await) }).await
 }
 
 /// Chooses the name for the owner of a machine without one, and says where the instance it was made
@@ -58,8 +43,6 @@ pub(crate) async fn name_for(
     }
 }
 
-async fn pause(wait: &mut Duration, error: &StoreError) {
-    warn!(error.message = %error, "cannot read the records; asking again in {wait:?}");
-    tokio::time::sleep(*wait).await;
-    *wait = (*wait * 2).min(LONGEST_WAIT);
+fn found<T>(read: Result<T, StoreError>) -> Option<T> {
+    read.inspect_err(|error| warn!(error.message = %error, "cannot read the records yet")).ok()
 }

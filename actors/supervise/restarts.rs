@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::backoff::doubled;
 use crate::model::{Timestamp, elapsed};
 
 /// Deaths older than this are forgiven.
@@ -23,9 +24,9 @@ impl Restarts {
         self.deaths.push_back(now);
         match earlier.checked_sub(1) {
             None => Duration::ZERO,
-            Some(doublings) => Duration::from_millis(100)
-                .saturating_mul(1 << doublings.min(7))
-                .min(Duration::from_secs(10)),
+            Some(doublings) => {
+                doubled(Duration::from_millis(100), Duration::from_secs(10), doublings)
+            }
         }
     }
 

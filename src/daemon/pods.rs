@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use ostler_actors::backoff::doubled;
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::instance::Retire;
 use ostler_actors::mail::{ActorRef, Reply};
@@ -33,6 +34,7 @@ const MAX_RETIRED_AT_ONCE: usize = 5;
 const WRITERS: usize = 8;
 const TRIES: u32 = 4;
 const LABEL_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_LABEL_RETRY_DELAY: Duration = Duration::from_secs(4);
 
 /// Looks after the marks of pods and the nodes they are on; ends when it is dropped.
 pub(super) struct Pods(Vec<JoinHandle<()>>);
@@ -188,7 +190,8 @@ async fn write(cluster: &Kubernetes, machine: &MachineRef, before: &Marks, marks
             }
             Err(why) => {
                 debug!(machine.name = %machine.name, "pod `{}` is marked later: {why}", machine.name);
-                tokio::time::sleep(LABEL_RETRY_DELAY * (1 << attempt)).await;
+                tokio::time::sleep(doubled(LABEL_RETRY_DELAY, MAX_LABEL_RETRY_DELAY, attempt))
+                    .await;
             }
         }
     }

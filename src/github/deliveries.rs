@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use ostler_actors::backoff::doubled;
 use ostler_actors::model::{DeliveryId, Scope};
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -360,8 +361,8 @@ fn is_due(newest: &Attempt, tried: usize, now: Timestamp) -> bool {
     if tried <= 1 {
         return true;
     }
-    let doublings = u32::try_from(tried - 2).unwrap_or(u32::MAX).min(8);
-    let wait = (Duration::from_mins(1) * 2_u32.pow(doublings)).min(LONGEST_WAIT);
+    let doublings = u32::try_from(tried - 2).unwrap_or(u32::MAX);
+    let wait = doubled(Duration::from_mins(1), LONGEST_WAIT, doublings);
     newest.delivered_at.is_none_or(|at| {
         let age = now.duration_since(at);
         age.as_secs() >= 0 && age.unsigned_abs() >= wait

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::{ActorContext, ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tracing::{error, warn};
 
 use super::super::FleetEnd;
 use super::Fleet;
+use crate::backoff::until_some;
 use crate::mail::Reply;
 use crate::model::{Event, HolderId, PoolId, Refusal, RequestedBy, Subject, Timestamp, What};
 use crate::pool::ToPool;
@@ -121,14 +121,14 @@ async fn for_ever<F>(mut save: impl FnMut() -> F) -> Result<(), SaveError>
 where
     F: Future<Output = Result<(), SaveError>>,
 {
-    let mut wait = Duration::from_millis(100);
-    loop {
-        match save().await {
-            Err(SaveError::Retry(_)) => {
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(Duration::from_secs(5));
+    until_some(|| {
+        let saved = save();
+        async {
+            match saved.await {
+                Err(SaveError::Retry(_)) => None,
+                done => Some(done),
             }
-            done => return done,
         }
-    }
+    })
+    .await
 }
