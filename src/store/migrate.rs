@@ -3,6 +3,17 @@
 //! A new store gets every step when it is opened. A store that an older program may still write to is
 //! upgraded by the daemon that takes the lease, in the transaction that takes it: until then the older
 //! program goes on undisturbed, and from then on its epoch is over.
+//!
+//! sqlx's migrator makes the steps and checks that those already made are still what they were. It may
+//! neither lock nor begin transactions of its own: its lock outlives a transaction on PostgreSQL, and
+//! a step that is durable before the lease is ours would upgrade a store under an older program. Its
+//! table says *what* was made; `ostler_schema` says *how far*, as it did before there was a migrator,
+//! because that is where older programs look before they refuse.
+
+use std::borrow::Cow;
+
+use sqlx::SqlSafeStr as _;
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 
 use super::error::OpenError;
 use super::link::{Link, int};
@@ -10,16 +21,25 @@ use super::place::Place;
 use super::sql::{Sql, sql};
 
 /// The steps, oldest first; the n-th makes schema n. Steps are added, never changed.
-const STEPS: &[Sql] = &[
-    Sql {
-        sqlite: include_str!("sqlite/0001_records.sql"),
-        postgres: include_str!("postgres/0001_records.sql"),
-    },
-    Sql {
-        sqlite: include_str!("sqlite/0002_plain_names.sql"),
-        postgres: include_str!("postgres/0002_plain_names.sql"),
-    },
+const STEPS: &[(&str, Sql)] = &[
+    (
+        "records",
+        Sql {
+            sqlite: include_str!("sqlite/0001_records.sql"),
+            postgres: include_str!("postgres/0001_records.sql"),
+        },
+    ),
+    (
+        "plain names",
+        Sql {
+            sqlite: include_str!("sqlite/0002_plain_names.sql"),
+            postgres: include_str!("postgres/0002_plain_names.sql"),
+        },
+    ),
 ];
+
+/// The migrator's table; its usual name may belong to another program in the same database.
+const STEPS_TABLE: &str = "ostler_migrations";
 
 /// The number of the newest schema.
 pub const SCHEMA: usize = STEPS.len();
@@ -69,16 +89,53 @@ pub(super) fn refuse_newer(found: i64, place: &Place) -> Result<(), OpenError> {
 pub(super) async fn upgrade(link: &mut Link, found: i64, place: &Place) -> Result<(), sqlx::Error> {
     const RECORD_STEP: Sql =
         sql!("insert into ostler_schema (version, applied_at) values ($1, " now ")");
-    for (number, step) in (1..).zip(STEPS).skip_while(|(n, _)| *n <= found) {
-        let script = match link {
-            Link::Sqlite(_) => step.sqlite,
-            Link::Postgres(_) => step.postgres,
-        };
-        link.script(script).await?;
+    if found >= NEWEST {
+        return Ok(());
+    }
+    let steps = migrator(link);
+    // Steps that a program without the migrator made are in `ostler_schema` alone: they are skipped.
+    // `run_direct`, because a future that holds `run` is not `Send` (sqlx has it for that reason).
+    let applied = match link {
+        Link::Sqlite(link) => match steps.run_direct(Some(found), link, true).await {
+            Ok(()) => steps.run_direct(None, link, false).await,
+            failed => failed,
+        },
+        Link::Postgres(link) => match steps.run_direct(Some(found), link, true).await {
+            Ok(()) => steps.run_direct(None, link, false).await,
+            failed => failed,
+        },
+    };
+    applied.map_err(of_database)?;
+    for number in found + 1..=NEWEST {
         link.run(RECORD_STEP, vec![int(number)]).await?;
         tracing::info!(store = %place, "store `{place}`: upgraded to schema {number}");
     }
     Ok(())
+}
+
+/// Returns the steps for an engine, to be run inside a transaction that is the caller's.
+fn migrator(link: &Link) -> Migrator {
+    let steps = (1..).zip(STEPS).map(|(version, (name, step))| {
+        let script = match link {
+            Link::Sqlite(_) => step.sqlite,
+            Link::Postgres(_) => step.postgres,
+        };
+        let no_transaction = true;
+        let (name, kind) = (Cow::Borrowed(*name), MigrationType::Simple);
+        Migration::new(version, name, kind, script.into_sql_str(), no_transaction)
+    });
+    let mut migrator = Migrator::with_migrations(steps.collect());
+    migrator.set_locking(false);
+    migrator.dangerous_set_table_name(STEPS_TABLE);
+    migrator
+}
+
+/// Returns what the database said, so that its codes still lead to the way out.
+fn of_database(error: MigrateError) -> sqlx::Error {
+    if let MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) = error {
+        return error;
+    }
+    error.into()
 }
 
 /// Returns the schema's number; zero for an empty database.

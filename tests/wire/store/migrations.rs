@@ -13,6 +13,7 @@ use ostler::store::{
 use ostler_actors::model::{Reason, Refusal, Subject, Urgency, What};
 use ostler_actors::ports::{InstanceRows, Records as _};
 use ostler_actors::testing::contract::{instance, saved};
+use sqlx::Connection as _;
 
 use super::{LONG, file, open, run};
 use crate::support::postgres::Postgres;
@@ -138,6 +139,23 @@ fn a_server_of_the_first_release_opens_under_its_new_names_and_loses_nothing() {
         let (store, _lease) = open(&empty).await;
         assert_eq!(upkeep::stats(&empty).await.expect("stats").schema, 2);
         reads_as_before(&store, 0).await;
+    });
+}
+
+#[test]
+fn steps_of_an_older_program_are_on_the_list_after_the_upgrade_and_are_not_made_twice() {
+    const LIST: &str = "select count(*), min(version), max(version) from ostler_migrations
+         where success and length(checksum) > 0";
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = file(folder.path());
+    run(async {
+        sqlite_script(&url, script("sqlite", 1)).await;
+        let (store, _lease) = open(&url).await;
+        let mut link = sqlx::SqliteConnection::connect(&url).await.expect("a connection");
+        let (made, first, last): (i64, i64, i64) =
+            sqlx::query_as(LIST).fetch_one(&mut link).await.expect("the list");
+        assert_eq!((made, first, last), (2, 1, 2));
+        store.close().await;
     });
 }
 
@@ -271,7 +289,7 @@ async fn sqlite_script(url: &str, script: String) {
 }
 
 async fn try_sqlite_script(url: &str, script: String) -> Result<(), sqlx::Error> {
-    use sqlx::{Connection as _, Executor as _};
+    use sqlx::Executor as _;
     let mut link = sqlx::SqliteConnection::connect(&format!("{url}?mode=rwc")).await?;
     let done = link.execute(sqlx::raw_sql(sqlx::AssertSqlSafe(script))).await.map(drop);
     link.close().await?;
