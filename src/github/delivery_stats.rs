@@ -5,16 +5,18 @@
 //! hook), there are the jobs that were found by asking. All is counted from the start of this
 //! daemon; what happened before is not its failure.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::hash::Hash;
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
+use lru::LruCache;
 
 /// The upper ends of the steps that lateness is counted in, in seconds.
 pub const LATENESS: [f64; 11] =
     [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 21_600.0];
 /// How many jobs are remembered as heard of; the oldest are forgotten first.
-const MAX_REMEMBERED: usize = 20_000;
+const MAX_HEARD_JOBS: NonZeroUsize = NonZeroUsize::new(20_000).expect("more than none");
 /// From this age on, in seconds, a job that no webhook told of counts as missed.
 const OVERDUE: i64 = 60;
 
@@ -64,7 +66,7 @@ impl Lateness {
 
 pub(super) struct DeliveryStats {
     since: Timestamp,
-    known: Mutex<DeliveryCounts>,
+    counts: Mutex<DeliveryCounts>,
 }
 
 #[derive(Default)]
@@ -75,41 +77,39 @@ struct DeliveryCounts {
 }
 
 /// Remembers things in the order they came; the oldest are forgotten first.
-#[derive(Default)]
-struct Recent<T> {
-    things: BTreeSet<T>,
-    order: VecDeque<T>,
+struct Recent<T: Eq + Hash>(LruCache<T, ()>);
+
+impl<T: Eq + Hash> Default for Recent<T> {
+    fn default() -> Self {
+        Self(LruCache::sparse(MAX_HEARD_JOBS))
+    }
 }
 
-impl<T: Clone + Ord> Recent<T> {
+impl<T: Eq + Hash> Recent<T> {
     /// Remembers a thing; tells whether it is new.
     fn is_new(&mut self, thing: T) -> bool {
-        if !self.things.insert(thing.clone()) {
-            return false;
+        // A repetition does not make a thing younger: `contains` leaves the order as it is.
+        let new = !self.0.contains(&thing);
+        if new {
+            self.0.put(thing, ());
         }
-        self.order.push_back(thing);
-        if self.order.len() > MAX_REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.things.remove(&oldest);
-        }
-        true
+        new
     }
 }
 
 impl DeliveryStats {
     /// Begins to count; dates are GitHub's from here on.
     pub(super) fn begin(since: Timestamp) -> Self {
-        Self { since, known: Mutex::default() }
+        Self { since, counts: Mutex::default() }
     }
 
     /// Counts news that a webhook brought. `happened_at` and `now` are by GitHub's clock.
     pub(super) fn record(&self, job: u64, happened_at: Option<Timestamp>, now: Timestamp) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.jobs.is_new(job);
-        known.figures.deliveries += 1;
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.jobs.is_new(job);
+        counts.figures.deliveries += 1;
         if let Some(at) = happened_at {
-            known.figures.lateness.add(now.duration_since(at).as_secs_f64().max(0.0));
+            counts.figures.lateness.add(now.duration_since(at).as_secs_f64().max(0.0));
         }
     }
 
@@ -118,9 +118,9 @@ impl DeliveryStats {
         if queued_at < self.since || now.duration_since(queued_at).as_secs() < OVERDUE {
             return;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.jobs.is_new(job) {
-            known.figures.found_by_asking += 1;
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.jobs.is_new(job) {
+            counts.figures.found_by_asking += 1;
         }
     }
 
@@ -130,16 +130,16 @@ impl DeliveryStats {
         if first_tried_at.as_second() < self.since.as_second() {
             return;
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.deliveries.is_new(guid.to_owned()) {
-            known.figures.logged += 1;
-            known.figures.missed += u64::from(taken == Taken::No);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.deliveries.is_new(guid.to_owned()) {
+            counts.figures.logged += 1;
+            counts.figures.missed += u64::from(taken == Taken::No);
         }
     }
 
     /// Returns the figures so far.
     pub(super) fn figures(&self) -> Heard {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).figures.clone()
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).figures.clone()
     }
 }
 
@@ -205,9 +205,9 @@ mod tests {
     #[test]
     fn the_memory_is_bounded() {
         let delivery_stats = DeliveryStats::begin(at(0));
-        for job in 0..(MAX_REMEMBERED as u64 + 10) {
+        for job in 0..(MAX_HEARD_JOBS.get() as u64 + 10) {
             delivery_stats.record(job, None, at(1));
         }
-        assert_eq!(delivery_stats.known.lock().unwrap().jobs.things.len(), MAX_REMEMBERED);
+        assert_eq!(delivery_stats.counts.lock().unwrap().jobs.0.len(), MAX_HEARD_JOBS.get());
     }
 }

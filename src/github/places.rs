@@ -1,46 +1,44 @@
 //! Remembers which repositories are active: GitHub cannot list the jobs of an organization.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
+use lru::LruCache;
 use ostler_actors::model::{Place, Scope};
 
 /// How many repositories are remembered; the ones longest silent go first.
-const MAX_REPOSITORIES: usize = 2_000;
+const MAX_REPOSITORIES: NonZeroUsize = NonZeroUsize::new(2_000).expect("more than none");
 
 /// Holds the repositories that jobs were heard of.
 #[derive(Default)]
-pub(super) struct Places(Mutex<Known>);
+pub(super) struct Places(Mutex<ActiveRepositories>);
 
-#[derive(Default)]
-struct Known {
-    places: BTreeMap<(String, String), (Place, u64)>,
-    heard: u64,
+struct ActiveRepositories {
+    places: LruCache<(String, String), Place>,
     /// Where the next round through a scope begins.
     rounds: BTreeMap<Scope, (String, String)>,
 }
 
+impl Default for ActiveRepositories {
+    fn default() -> Self {
+        Self { places: LruCache::sparse(MAX_REPOSITORIES), rounds: BTreeMap::new() }
+    }
+}
+
 impl Places {
     pub(super) fn remember(&self, place: &Place) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.heard += 1;
-        let heard = known.heard;
+        let mut active = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = key(place);
-        let old = known.places.remove(&key).and_then(|(old, _)| old.enterprise);
+        let old = active.places.pop(&key).and_then(|old| old.enterprise);
         let enterprise = place.enterprise.clone().or(old);
-        known.places.insert(key, (Place { enterprise, ..place.clone() }, heard));
-        if known.places.len() > MAX_REPOSITORIES {
-            let oldest = known.places.iter().min_by_key(|(_, (_, heard))| *heard);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                known.places.remove(&oldest);
-            }
-        }
+        active.places.put(key, Place { enterprise, ..place.clone() });
     }
 
     /// Forgets a repository until it is heard of again.
     pub(super) fn forget(&self, place: &Place) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.places.remove(&key(place));
+        let mut active = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        active.places.pop(&key(place));
     }
 
     /// Returns the repositories of a scope; a repository is one even if nothing was heard of it.
@@ -49,16 +47,18 @@ impl Places {
             let (owner, repository) = (owner.clone(), name.clone());
             return vec![Place { owner, repository, enterprise: None }];
         }
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let places = known.places.values().map(|(place, _)| place);
-        places.filter(|place| scope.covers(place)).cloned().collect()
+        let active = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let covered = active.places.iter().filter(|(_, place)| scope.covers(place));
+        // By name, as the rounds go; the cache itself is ordered by use.
+        let covered: BTreeMap<_, _> = covered.collect();
+        covered.into_values().cloned().collect()
     }
 
     /// Returns the repositories of a scope in the order of this round.
     pub(super) fn round(&self, scope: &Scope) -> Vec<Place> {
         let mut places = self.of(scope);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(begin) = known.rounds.remove(scope) {
+        let mut active = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(begin) = active.rounds.remove(scope) {
             let at = places.iter().position(|place| key(place) >= begin).unwrap_or_default();
             places.rotate_left(at);
         }
@@ -68,14 +68,14 @@ impl Places {
     /// Lets the next round begin behind a repository that could not be read.
     pub(super) fn begin_next_round_after(&self, scope: &Scope, place: &Place) {
         let (owner, repository) = key(place);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.rounds.insert(scope.clone(), (owner, repository + "\0"));
+        let mut active = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        active.rounds.insert(scope.clone(), (owner, repository + "\0"));
     }
 
     /// Lets the next round begin at a repository that this one did not get to.
     pub(super) fn begin_next_round_at(&self, scope: &Scope, place: &Place) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.rounds.insert(scope.clone(), key(place));
+        let mut active = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        active.rounds.insert(scope.clone(), key(place));
     }
 }
 
@@ -115,12 +115,12 @@ mod tests {
     #[test]
     fn the_memory_is_bounded_and_forgets_the_longest_silent() {
         let places = Places::default();
-        for number in 0..MAX_REPOSITORIES + 10 {
+        for number in 0..MAX_REPOSITORIES.get() + 10 {
             places.remember(&place(&number.to_string()));
             places.remember(&place("0"));
         }
         let kept = places.of(&Scope::Organization("acme".into()));
-        assert_eq!(kept.len(), MAX_REPOSITORIES);
+        assert_eq!(kept.len(), MAX_REPOSITORIES.get());
         assert!(kept.contains(&place("0")) && !kept.contains(&place("1")));
     }
 }

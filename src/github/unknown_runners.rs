@@ -1,17 +1,23 @@
 //! Remembers what GitHub could not say about runners, for people who ask why a machine is kept.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
+use lru::LruCache;
 use ostler_actors::model::{JobId, RunnerName, Sighting};
 
-/// How many runners are remembered; then all is begun anew.
-const MAX_RUNNERS: usize = 10_000;
+/// How many runners are remembered; the one longest without news is forgotten first.
+const MAX_RUNNERS: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
 
 /// Holds since when, and why, it is not known whether a runner works.
-#[derive(Default)]
-pub(super) struct UnknownRunners(Mutex<BTreeMap<RunnerName, (Timestamp, String)>>);
+pub(super) struct UnknownRunners(Mutex<LruCache<RunnerName, (Timestamp, String)>>);
+
+impl Default for UnknownRunners {
+    fn default() -> Self {
+        Self(Mutex::new(LruCache::sparse(MAX_RUNNERS)))
+    }
+}
 
 impl UnknownRunners {
     /// Takes note of what came of a look: a doubt replaces the last one, an answer ends it.
@@ -19,20 +25,17 @@ impl UnknownRunners {
         let mut unknown_runners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match seen {
             Sighting::Unknown(why) => {
-                if unknown_runners.len() >= MAX_RUNNERS {
-                    unknown_runners.clear();
-                }
-                unknown_runners.insert(name.clone(), (now, why.clone()));
+                unknown_runners.put(name.clone(), (now, why.clone()));
             }
             Sighting::Seen(_) | Sighting::Absent => {
-                unknown_runners.remove(name);
+                unknown_runners.pop(name);
             }
         }
     }
 
     /// Returns the doubt that stands about a runner.
     pub(super) fn about(&self, name: &RunnerName) -> Option<(Timestamp, String)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).peek(name).cloned()
     }
 }
 
