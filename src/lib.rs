@@ -7,10 +7,12 @@
 //! build without the feature `lab` has neither, and that is what `make dist` hands out.
 
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod daemon;
 #[cfg(feature = "lab")]
 pub mod demo;
+pub mod errors;
 pub mod github;
 pub mod http;
 pub mod import;

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::config::{Config, External, ForgeSettings, Kubernetes, ProviderSettings};
 use crate::daemon::{open_forge, open_kubernetes, probe_external, try_provider};
+use crate::errors::chain;
 use crate::github::{Finding, Grade, LiveCheck};
 use crate::providers::external::Support;
 use crate::providers::kubernetes::{
@@ -210,16 +211,4 @@ fn table(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
         writeln!(out, "{:<wide$}  {what:<12}  {grade:<5}  {says}", place(row))?;
     }
     Ok(())
-}
-
-/// Writes an error with what led to it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

@@ -34,6 +34,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::errors::chain;
+
 /// Fleet manager for self-hosted CI runners: every runner has one owner.
 #[derive(Debug, Parser)]
 #[command(version, about, arg_required_else_help = true)]
@@ -187,12 +189,6 @@ fn finish(name: &str, act: impl FnOnce(&mut dyn Write) -> io::Result<ExitCode>) 
 }
 
 /// Tells a person what failed, and what led to it.
-fn tell_error(name: &str, error: &dyn Error) {
-    eprint!("ostler {name}: {error}");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        eprint!(": {error}");
-        cause = error.source();
-    }
-    eprintln!();
+fn tell_error(name: &str, error: &(dyn Error + 'static)) {
+    eprintln!("ostler {name}: {}", chain(error));
 }

@@ -4,7 +4,6 @@
 //! store is away) is kept, shown, and tried again by itself until it is in force or another edit
 //! takes its place.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use super::reload::{Edit, edit, scopes_left, scopes_of, ties};
 use super::{Daemon, StartError};
 use crate::config::Config;
 use crate::config::watch::ConfigChange;
+use crate::errors::chain;
 
 /// How long the records may take to say which machines are left.
 const LIVE_ROWS_TIMEOUT: Duration = Duration::from_secs(5);
@@ -169,12 +169,6 @@ impl Daemon {
             Ok(Err(_)) | Err(_) => None,
         }
     }
-}
-
-/// Returns an error with its causes, in one line.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
 }
 
 #[cfg(test)]

@@ -51,6 +51,7 @@ pub use system::{on_system, stop_on_signal};
 
 use crate::config::watch::ConfigChange;
 use crate::config::{Config, Loaded, Synchronous, trace_collector};
+use crate::errors::chain;
 use crate::http::{self, AppState, Following, Parts};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::telemetry::chronicle::Listener;
@@ -58,7 +59,7 @@ use crate::telemetry::metrics::{Metrics, Recorder};
 use crate::telemetry::{notify, traces};
 use crate::{github, providers, store};
 use adapters::{Forges, Lent};
-use apply_config::{Deferred, chain};
+use apply_config::Deferred;
 use leadership::{Leadership, Over};
 use system_ports::{SystemChance, SystemClock};
 

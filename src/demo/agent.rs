@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use serde::{Deserialize, Serialize};
 
-use super::wire::{Answer, post};
+use super::wire::{Answer, Caller};
 
 /// How often a job says that it goes on.
 const RENEWAL: Duration = Duration::from_millis(500);
@@ -61,11 +61,11 @@ struct Job {
 /// Serves one job, or none if the forge lets it go.
 pub fn serve(github: &str, jit: &Path) -> io::Result<()> {
     let jit = std::fs::read_to_string(jit)?;
-    let jit = jit.trim();
+    let github = Caller::new(github, jit.trim())?;
     println!("Listening for Jobs");
     loop {
-        match post(github, "/_sim/runners/listen", jit, "")? {
-            Answer { status: 200, body } => return work(github, jit, &body),
+        match github.post("/_sim/runners/listen", "")? {
+            Answer { status: 200, body } => return work(&github, &body),
             Answer { status: 204, .. } => {}
             Answer { status: 410, .. } => {
                 println!("The registration is gone; leaving");
@@ -79,17 +79,17 @@ pub fn serve(github: &str, jit: &Path) -> io::Result<()> {
     }
 }
 
-fn work(github: &str, jit: &str, body: &str) -> io::Result<()> {
+fn work(github: &Caller, body: &str) -> io::Result<()> {
     let job: Job = serde_json::from_str(body)?;
     println!("Running job: {}", job.name);
     let until = Instant::now() + Duration::from_millis(job.script.millis);
     while Instant::now() < until {
-        post(github, "/_sim/runners/renew", jit, "")?;
+        github.post("/_sim/runners/renew", "")?;
         sleep(RENEWAL.min(until.saturating_duration_since(Instant::now())));
     }
     match job.script.step {
-        Step::Succeed => finish(github, jit, "success"),
-        Step::Fail => finish(github, jit, "failure"),
+        Step::Succeed => finish(github, "success"),
+        Step::Fail => finish(github, "failure"),
         Step::Kill => signal_self(Signal::KILL),
         Step::Terminate => signal_self(Signal::TERM),
         Step::Abort => {
@@ -110,10 +110,10 @@ fn work(github: &str, jit: &str, body: &str) -> io::Result<()> {
     }
 }
 
-fn finish(github: &str, jit: &str, conclusion: &str) -> io::Result<()> {
+fn finish(github: &Caller, conclusion: &str) -> io::Result<()> {
     println!("Job completed with result: {conclusion}");
     let body = serde_json::json!({ "conclusion": conclusion }).to_string();
-    post(github, "/_sim/runners/done", jit, &body).map(drop)
+    github.post("/_sim/runners/done", &body).map(drop)
 }
 
 /// Takes memory and touches it until something stops it.

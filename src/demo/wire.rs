@@ -1,11 +1,18 @@
-//! As much HTTP as the demo's runner needs: one question, one answer, one connection.
+//! The calls of the demo's runner: it has one thread and waits for each answer.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io;
 use std::time::Duration;
+
+use http::Request;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::client::{CallLimits, HttpClient};
+use crate::errors::chain;
 
 /// Longer than the server lets anyone wait.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
+/// More than any job's description.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -13,36 +20,32 @@ pub(super) struct Answer {
     pub(super) body: String,
 }
 
-/// Posts a body as JSON, with a bearer token. HTTP/1.0, so that the end of the connection is the
-/// end of the answer.
-pub(super) fn post(host: &str, path: &str, bearer: &str, body: &str) -> io::Result<Answer> {
-    let mut stream = TcpStream::connect(host)?;
-    stream.set_read_timeout(Some(CALL_TIMEOUT))?;
-    let length = body.len();
-    write!(
-        stream,
-        "POST {path} HTTP/1.0\r\nHost: {host}\r\nAuthorization: Bearer {bearer}\r\n\
-         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    )?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    read(&answer).ok_or_else(|| io::Error::other("the answer is not HTTP"))
+/// Calls the simulated GitHub as one runner.
+pub(super) struct Caller {
+    runtime: Runtime,
+    client: HttpClient,
+    host: String,
+    bearer: String,
 }
 
-fn read(answer: &str) -> Option<Answer> {
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Answer { status, body: body.to_owned() })
-}
+impl Caller {
+    pub(super) fn new(host: &str, bearer: &str) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let limits = CallLimits { timeout: CALL_TIMEOUT, body_bytes: MAX_ANSWER_BYTES };
+        let client = HttpClient::plain(limits);
+        Ok(Self { runtime, client, host: host.into(), bearer: format!("Bearer {bearer}") })
+    }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_is_status_and_body() {
-        let answer = read("HTTP/1.0 410 Gone\r\nA: b\r\n\r\nbye").unwrap();
-        assert_eq!((answer.status, answer.body.as_str()), (410, "bye"));
-        assert!(read("nonsense").is_none() && read("HTTP/1.0 x\r\n\r\n").is_none());
+    /// Posts a body as JSON.
+    pub(super) fn post(&self, path: &str, body: &str) -> io::Result<Answer> {
+        let request = Request::post(format!("http://{}{path}", self.host))
+            .header("Authorization", &self.bearer)
+            .header("Content-Type", "application/json")
+            .body(body.as_bytes().to_vec())
+            .map_err(io::Error::other)?;
+        let answer = self.runtime.block_on(self.client.call(request));
+        let answer = answer.map_err(|error| io::Error::other(chain(&error)))?;
+        let body = String::from_utf8_lossy(answer.body()).into_owned();
+        Ok(Answer { status: answer.status().as_u16(), body })
     }
 }

@@ -5,14 +5,15 @@ use std::time::Duration;
 use http::header::{ACCEPT, AUTHORIZATION, IF_NONE_MATCH, LOCATION, USER_AGENT};
 use http::{HeaderValue, Method, Request, Uri};
 use http_body_util::{BodyExt, Limited};
-use octocrab::Octocrab;
+use octocrab::{AuthState, Octocrab, OctocrabBuilder};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use super::answer::Answer;
 use super::failure::Failure;
 use super::settings::{BadSettings, Settings};
-use super::tls;
+use crate::client::{BadTransport, TransportOptions, USER_AGENT_VALUE, transport, was_never_sent};
+use crate::errors::root_cause;
 
 /// How large an answer may be.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
@@ -45,8 +46,7 @@ impl Client {
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.query().is_some() {
             return Err(bad());
         }
-        let octocrab = tls::octocrab(settings.ca_pem.as_deref(), settings.proxy.as_deref())?;
-        Ok(Self { octocrab, base, timeout: settings.timeout })
+        Ok(Self { octocrab: octocrab(settings)?, base, timeout: settings.timeout })
     }
 
     /// Makes the call and reads the whole answer, within the deadline.
@@ -98,7 +98,7 @@ impl Client {
             .header(AUTHORIZATION, bearer)
             .header(ACCEPT, "application/vnd.github+json")
             .header("X-GitHub-Api-Version", API_VERSION)
-            .header(USER_AGENT, concat!("ostler/", env!("CARGO_PKG_VERSION")));
+            .header(USER_AGENT, USER_AGENT_VALUE);
         if let Some(etag) = call.etag {
             builder = builder.header(IF_NONE_MATCH, etag);
         }
@@ -108,21 +108,29 @@ impl Client {
     }
 }
 
+/// Returns octocrab on our transport, without its own headers, retries and tokens.
+fn octocrab(settings: &Settings) -> Result<Octocrab, BadSettings> {
+    let options =
+        TransportOptions { ca_pem: settings.ca_pem.as_deref(), proxy: settings.proxy.as_deref() };
+    let transport = transport(&options).map_err(|error| match error {
+        BadTransport::Ca(why) => BadSettings::Ca(why),
+        BadTransport::Proxy(text) => BadSettings::Proxy(text),
+    })?;
+    let built =
+        OctocrabBuilder::new_empty().with_service(transport).with_auth(AuthState::None).build();
+    match built {
+        Ok(octocrab) => Ok(octocrab),
+        Err(never) => match never {},
+    }
+}
+
 /// Tells a call that never left from one whose answer was lost.
 fn unsent_or_lost(error: &octocrab::Error) -> Failure {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    let mut deepest = String::new();
-    let mut unsent = false;
-    while let Some(at) = cause {
-        let client = at.downcast_ref::<hyper_util::client::legacy::Error>();
-        unsent |= client.is_some_and(hyper_util::client::legacy::Error::is_connect);
-        deepest = at.to_string();
-        cause = at.source();
-    }
-    if unsent {
-        Failure::Held { after: None, why: format!("GitHub cannot be reached: {deepest}") }
+    let cause = root_cause(error);
+    if was_never_sent(error) {
+        Failure::Held { after: None, why: format!("GitHub cannot be reached: {cause}") }
     } else {
-        Failure::Lost { why: format!("the call to GitHub broke: {deepest}") }
+        Failure::Lost { why: format!("the call to GitHub broke: {cause}") }
     }
 }
 

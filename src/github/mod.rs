@@ -46,7 +46,6 @@ mod search_cursor;
 mod settings;
 mod sweep_cursor;
 mod tally;
-mod tls;
 mod unknown_runners;
 mod versions;
 mod watch;
@@ -70,7 +69,6 @@ pub use live::{Finding, Grade, LiveCheck};
 pub use settings::{Auth, BadSettings, Credential, Settings};
 pub use sweep_cursor::SweepCursor;
 pub use tally::{Figures, RateFigure};
-pub(crate) use tls::trust;
 pub use versions::EndingVersion;
 
 use api::ApiClient;

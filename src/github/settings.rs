@@ -117,6 +117,6 @@ pub enum BadSettings {
     #[error("the forge has no credential; set `app` or `token`")]
     Nobody,
     /// The certificates cannot be read.
-    #[error("`ca` holds no certificate in PEM: {0}")]
+    #[error("`ca` cannot be trusted: {0}")]
     Ca(String),
 }

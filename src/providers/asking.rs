@@ -5,26 +5,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Request};
-use http_body_util::{BodyExt as _, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use ostler_actors::backoff::doubled;
 use ostler_actors::ports::Jit;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
+
+use crate::client::{CallError, CallLimits, HttpClient, TransportOptions};
+use crate::errors::chain;
 
 /// How long one question may take; the daemon answers within 50 s.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
-/// How long a connection may take to come up.
-const CONNECT: Duration = Duration::from_secs(10);
 /// The pause after a question that brought nothing, and its longest after failures.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
@@ -65,8 +58,6 @@ enum Said {
     Refused(String),
     Later(String),
 }
-
-type Http = Client<HttpsConnector<HttpConnector>, String>;
 
 /// Asks until there is an answer that ends it; says on the way how it goes.
 pub async fn ask_for_work(asking: &Asking, say: &mut impl FnMut(&str)) -> Result<Jit, NoWork> {
@@ -112,10 +103,10 @@ pub async fn ask_for_work(asking: &Asking, say: &mut impl FnMut(&str)) -> Result
 }
 
 fn retry_delay(times: u32) -> Duration {
-    RETRY_DELAY.saturating_mul(1 << times.min(10)).min(MAX_RETRY_DELAY)
+    doubled(RETRY_DELAY, MAX_RETRY_DELAY, times)
 }
 
-async fn ask(http: &Http, asking: &Asking) -> Said {
+async fn ask(http: &HttpClient, asking: &Asking) -> Said {
     let token = match fs::read_to_string(&asking.token_file) {
         Ok(token) => token,
         Err(error) => {
@@ -131,22 +122,15 @@ async fn ask(http: &Http, asking: &Asking) -> Said {
         .header(AUTHORIZATION, bearer)
         .header(CONTENT_TYPE, "application/json")
         .header(USER_AGENT, concat!("ostler-asker/", env!("CARGO_PKG_VERSION")))
-        .body(body);
+        .body(body.into_bytes());
     let request = match request {
         Ok(request) => request,
         Err(error) => return Said::Later(error.to_string()),
     };
-    let exchange = async {
-        let answer = http.request(request).await.map_err(|error| chain(&error))?;
-        let status = answer.status().as_u16();
-        let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
-        let body = body.map_err(|error| error.to_string())?.to_bytes();
-        Ok::<_, String>((status, body))
-    };
-    match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
-        Ok(Ok((status, body))) => understand(status, &body),
-        Ok(Err(why)) => Said::Later(why),
-        Err(_) => Said::Later(format!("nothing in {} s", REQUEST_TIMEOUT.as_secs())),
+    match http.call(request).await {
+        Ok(answer) => understand(answer.status().as_u16(), answer.body()),
+        Err(CallError::Late(after)) => Said::Later(format!("nothing in {} s", after.as_secs())),
+        Err(error) => Said::Later(chain(&error)),
     }
 }
 
@@ -176,40 +160,14 @@ fn detail(status: u16, body: &[u8]) -> String {
     format!("{words} ({status})")
 }
 
-fn connect(ca: Option<&Path>) -> Result<Http, String> {
-    let mut roots = RootCertStore::empty();
-    // A machine without certificates can still speak plain http.
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if let Some(path) = ca {
-        let told = |error: String| format!("`{}`: {error}", path.display());
-        let certificates =
-            CertificateDer::pem_file_iter(path).map_err(|error| told(error.to_string()))?;
-        for certificate in certificates {
-            let certificate = certificate.map_err(|error| told(error.to_string()))?;
-            roots.add(certificate).map_err(|error| told(error.to_string()))?;
-        }
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_connect_timeout(Some(CONNECT));
-    tcp.set_nodelay(true);
-    let https = HttpsConnectorBuilder::new()
-        .with_tls_config(config)
-        .https_or_http()
-        .enable_http1()
-        .wrap_connector(tcp);
-    Ok(Client::builder(TokioExecutor::new()).build(https))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
+fn connect(ca: Option<&Path>) -> Result<HttpClient, String> {
+    let bad = |path: &Path, why: String| format!("`{}`: {why}", path.display());
+    let pem = ca.map(|path| fs::read(path).map_err(|error| bad(path, error.to_string())));
+    let pem = pem.transpose()?;
+    let options = TransportOptions { ca_pem: pem.as_deref(), proxy: None };
+    let limits = CallLimits { timeout: REQUEST_TIMEOUT, body_bytes: MAX_ANSWER_BYTES };
+    HttpClient::new(&options, limits)
+        .map_err(|error| bad(ca.unwrap_or(Path::new("(none)")), error.to_string()))
 }
 
 #[cfg(test)]

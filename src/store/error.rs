@@ -1,8 +1,7 @@
 //! Why a store did not open, or did not do what it was asked, with the way out.
 
-use std::error::Error as _;
-
 use super::place::Place;
+use crate::errors::chain;
 
 /// Tells why a store cannot be opened, backed up or restored.
 #[derive(Debug, thiserror::Error)]
@@ -121,14 +120,5 @@ pub(super) fn describe(error: &sqlx::Error) -> String {
             None => error.message().to_owned(),
         };
     }
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
+    chain(error)
 }

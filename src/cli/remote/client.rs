@@ -1,30 +1,27 @@
 //! Speaks HTTP with the daemon, and says what went wrong in a sentence a person can act on.
 
-use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::{self, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
+use http_body_util::BodyExt as _;
+use hyper::body::{Bytes, Incoming};
 use serde_json::Value;
 
 use super::address::Address;
-use crate::github::trust;
+use crate::client::{CallError, CallLimits, HttpClient, TransportOptions};
+use crate::errors::{chain, root_cause};
 
 /// How long an answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The daemon says something at least every 15 s; a line silent for so long is dead.
 const SILENCE: Duration = Duration::from_secs(45);
-/// How much of an answer is taken.
-const MOST: usize = 256 << 20;
+/// How large an answer may be.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
 /// How many items are asked for at once.
-const PAGE: usize = 500;
+const PAGE_ITEMS: usize = 500;
 
 /// Tells why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +87,7 @@ impl AskError {
 pub(in crate::cli) struct Client {
     address: Address,
     token: Option<HeaderValue>,
-    http: legacy::Client<HttpsConnector<HttpConnector>, String>,
+    http: HttpClient,
 }
 
 impl Client {
@@ -104,14 +101,10 @@ impl Client {
         let pem = ca
             .map(|path| std::fs::read(path).map_err(|error| bad(path, error.to_string())))
             .transpose()?;
-        let config = trust(pem.as_deref())
+        let options = TransportOptions { ca_pem: pem.as_deref(), proxy: None };
+        let limits = CallLimits { timeout: ANSWER_TIMEOUT, body_bytes: MAX_ANSWER_BYTES };
+        let http = HttpClient::new(&options, limits)
             .map_err(|error| bad(ca.unwrap_or(Path::new("(none)")), error.to_string()))?;
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_connect_timeout(Some(Duration::from_secs(5)));
-        let https = HttpsConnectorBuilder::new().with_tls_config(config).https_or_http();
-        let http = legacy::Client::builder(TokioExecutor::new())
-            .build(https.enable_http1().wrap_connector(tcp));
         let token = token.map(|token| bearer(&token)).transpose()?;
         if token.is_some() && address.is_open_to_listeners() {
             eprintln!("warning: the token travels to {address} in the open; use https");
@@ -149,7 +142,7 @@ impl Client {
         let mut items = Vec::new();
         let mut cursor: Option<String> = None;
         loop {
-            let size = PAGE.min(most.saturating_sub(items.len()).max(1)).to_string();
+            let size = PAGE_ITEMS.min(most.saturating_sub(items.len()).max(1)).to_string();
             let more = [("limit", Some(size.as_str())), ("cursor", cursor.as_deref())];
             let mut page = self.get(&with_query(path, filters.iter().chain(&more))).await?;
             let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) else {
@@ -170,9 +163,10 @@ impl Client {
         if let Some(last) = last.and_then(|last| HeaderValue::from_str(last).ok()) {
             request.headers_mut().insert("Last-Event-ID", last);
         }
-        let answer = self.send(request).await?;
+        let answer = self.http.open(request).await.map_err(|error| self.no_answer(&error))?;
         if answer.status() != StatusCode::OK {
-            return Err(self.refusal(answer).await);
+            let answer = self.http.read(answer).await.map_err(|error| self.no_answer(&error))?;
+            return Err(self.refusal(&answer));
         }
         Ok(Stream { body: answer.into_body(), rest: Vec::new(), message: Message::default() })
     }
@@ -184,19 +178,14 @@ impl Client {
         body: Option<&Value>,
     ) -> Result<Value, AskError> {
         let request = self.request(method, path, body)?;
-        let slow = |_| AskError::Slow { server: self.server() };
-        let answered = async {
-            let answer = self.send(request).await?;
-            if !answer.status().is_success() {
-                return Err(self.refusal(answer).await);
-            }
-            let text = self.whole(answer).await?;
-            if text.is_empty() {
-                return Ok(Value::Null);
-            }
-            serde_json::from_slice(&text).map_err(|error| self.garbled(&error.to_string()))
-        };
-        tokio::time::timeout(ANSWER_TIMEOUT, answered).await.map_err(slow)?
+        let answer = self.http.call(request).await.map_err(|error| self.no_answer(&error))?;
+        if !answer.status().is_success() {
+            return Err(self.refusal(&answer));
+        }
+        if answer.body().is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(answer.body()).map_err(|error| self.garbled(&error.to_string()))
     }
 
     fn request(
@@ -204,7 +193,7 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Request<String>, AskError> {
+    ) -> Result<Request<Vec<u8>>, AskError> {
         let mut request = Request::builder()
             .method(method)
             .uri(self.address.of(&format!("/api/v1{path}")))
@@ -217,35 +206,28 @@ impl Client {
         }
         let body = body.map(Value::to_string).unwrap_or_default();
         let bad = |_| AskError::NotFound(format!("nothing can be called `{path}`"));
-        request.body(body).map_err(bad)
+        request.body(body.into_bytes()).map_err(bad)
     }
 
-    async fn send(&self, request: Request<String>) -> Result<Response<Incoming>, AskError> {
-        self.http.request(request).await.map_err(|error| {
-            let (server, why) = (self.server(), root_of(&error));
-            if why.contains("peer certificate") {
-                return AskError::Untrusted { server, why };
+    fn no_answer(&self, error: &CallError) -> AskError {
+        let server = self.server();
+        match error {
+            CallError::Late(_) => AskError::Slow { server },
+            CallError::Broken(_) => AskError::Away { server, why: chain(error) },
+            CallError::Failed(error) => {
+                let why = root_cause(error);
+                if why.contains("peer certificate") {
+                    return AskError::Untrusted { server, why };
+                }
+                AskError::Away { server, why }
             }
-            AskError::Away { server, why }
-        })
-    }
-
-    async fn whole(&self, answer: Response<Incoming>) -> Result<Vec<u8>, AskError> {
-        let body = Limited::new(answer.into_body(), MOST).collect().await;
-        body.map(|body| body.to_bytes().to_vec()).map_err(|error| AskError::Away {
-            server: self.server(),
-            why: format!("the answer broke off: {error}"),
-        })
+        }
     }
 
     /// Reads the problem in an answer that is none.
-    async fn refusal(&self, answer: Response<Incoming>) -> AskError {
+    fn refusal(&self, answer: &Response<Bytes>) -> AskError {
         let status = answer.status();
-        let body = match self.whole(answer).await {
-            Ok(body) => body,
-            Err(error) => return error,
-        };
-        let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let problem: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
         let told = problem["detail"].as_str().or(problem["title"].as_str());
         let why = told.unwrap_or(status.canonical_reason().unwrap_or("no reason given")).to_owned();
         match status {
@@ -343,13 +325,4 @@ fn bearer(token: &str) -> Result<HeaderValue, AskError> {
         HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| AskError::Token)?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-/// Returns what lies at the bottom of an error: that is where the reason is.
-fn root_of(error: &dyn Error) -> String {
-    let mut root = error;
-    while let Some(cause) = root.source() {
-        root = cause;
-    }
-    root.to_string()
 }

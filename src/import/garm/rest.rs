@@ -4,16 +4,13 @@ use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION};
 use http::{HeaderValue, Request};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_rustls::HttpsConnectorBuilder;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
 use super::ImportError;
 use super::survey::{Place, Rows};
-use crate::github;
+use crate::client::{CallLimits, HttpClient};
+use crate::errors::chain;
 
 /// How long one answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,14 +33,13 @@ const LISTS: &[(&str, Place)] = &[
 /// Reads an installation; `token` is what `garm-cli` got when it logged in.
 pub async fn from_url(url: &str, token: &SecretString) -> Result<Rows, ImportError> {
     let base = url.trim_end_matches('/').trim_end_matches("/api/v1");
+    let client =
+        HttpClient::direct(CallLimits { timeout: ANSWER_TIMEOUT, body_bytes: MAX_ANSWER_BYTES });
     let mut rows = Rows::default();
     for (list, place) in LISTS {
         let url = format!("{base}/api/v1/{list}");
         let failed = |why: String| ImportError::Api { url: url.clone(), why };
-        let asked = tokio::time::timeout(ANSWER_TIMEOUT, get(&url, token)).await;
-        let (status, value) = asked
-            .map_err(|_| failed(format!("no answer in {} s", ANSWER_TIMEOUT.as_secs())))?
-            .map_err(failed)?;
+        let (status, value) = get(&client, &url, token).await.map_err(failed)?;
         match (status, value) {
             (200, Value::Array(all)) => *place(&mut rows) = all,
             (200, one @ Value::Object(_)) => place(&mut rows).push(one),
@@ -58,26 +54,16 @@ pub async fn from_url(url: &str, token: &SecretString) -> Result<Rows, ImportErr
     Ok(rows)
 }
 
-async fn get(url: &str, token: &SecretString) -> Result<(u16, Value), String> {
-    let told = |error: &dyn std::error::Error| {
-        let cause = error.source().map(|cause| format!(": {cause}"));
-        format!("{error}{}", cause.unwrap_or_default())
-    };
-    let tls = github::trust(None).map_err(|error| told(&error))?;
-    let https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
-    let client: Client<_, Empty<&'static [u8]>> =
-        Client::builder(TokioExecutor::new()).build(https.build());
+async fn get(client: &HttpClient, url: &str, token: &SecretString) -> Result<(u16, Value), String> {
     let bearer = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret().trim()));
     let mut bearer = bearer.map_err(|_| "the token is no text for a header".to_owned())?;
     bearer.set_sensitive(true);
     let request = Request::get(url)
         .header(ACCEPT, "application/json")
         .header(AUTHORIZATION, bearer)
-        .body(Empty::new())
-        .map_err(|error| told(&error))?;
-    let answer = client.request(request).await.map_err(|error| told(&error))?;
-    let status = answer.status().as_u16();
-    let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
-    let body = body.map_err(|error| error.to_string())?.to_bytes();
-    Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
+        .body(Vec::new())
+        .map_err(|error| chain(&error))?;
+    let answer = client.call(request).await.map_err(|error| chain(&error))?;
+    let value = serde_json::from_slice(answer.body()).unwrap_or(Value::Null);
+    Ok((answer.status().as_u16(), value))
 }

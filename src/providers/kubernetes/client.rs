@@ -15,6 +15,7 @@ use tokio::sync::OnceCell;
 
 use super::seen::Seen;
 use super::settings::KubernetesSettings;
+use crate::errors::chain;
 
 /// How long a connection may take to come up.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -201,16 +202,4 @@ fn check_context(kubeconfig: &Kubeconfig, context: &str, path: &str) -> Result<(
         context: context.to_owned(),
         known: if known.is_empty() { "none".into() } else { known.join(", ") },
     })
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    let mut told = error.to_string();
-    for cause in causes.map(ToString::to_string) {
-        // The library's own sentences repeat their causes.
-        if !told.contains(&cause) {
-            told = format!("{told}: {cause}");
-        }
-    }
-    told
 }

@@ -10,7 +10,6 @@
 //! time, up to so many an hour, and the next message says how many were not told. Only the leader
 //! tells. The address is a secret: it is in no log and no error.
 
-mod post;
 mod router;
 mod sights;
 
@@ -23,14 +22,15 @@ use async_trait::async_trait;
 use ostler_actors::model::{Subject, Timestamp, VerdictClass, What};
 use ostler_actors::ports::Records;
 use ostler_actors::registry::Registry;
+use serde_json::json;
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
 use super::chronicle::Listener;
+use super::outgoing::{Outgoing, Receiver};
 use crate::config::{Config, Notify};
 use crate::daemon::{Stage, Status};
 use crate::store::Sequenced;
-use post::Post;
 use router::NoticeRouter;
 pub use router::{Notice, Occasion};
 
@@ -38,6 +38,7 @@ pub use router::{Notice, Occasion};
 const BOARD_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// How many ends may wait to be told of; what comes beyond is counted as not told.
 const QUEUE: usize = 256;
+const PEOPLE: Receiver = Receiver { name: "receiver", setting: "notify.url" };
 
 /// What the notifier looks at.
 #[derive(Clone)]
@@ -89,7 +90,7 @@ pub(super) fn is_normal(verdict: VerdictClass) -> bool {
 }
 
 async fn run(sources: Sources, mut notices: mpsc::Receiver<Notice>) {
-    let (mut router, mut post) = (NoticeRouter::default(), Post::default());
+    let (mut router, mut outgoing) = (NoticeRouter::default(), Outgoing::new(PEOPLE));
     let mut glances = tokio::time::interval(BOARD_POLL_INTERVAL);
     loop {
         let events = tokio::select! {
@@ -105,12 +106,27 @@ async fn run(sources: Sources, mut notices: mpsc::Receiver<Notice>) {
             .extend(events.into_iter().filter_map(|notice| router.of_event(notice, notify, now)));
         for (notice, untold) in messages {
             let text = worded(&notice, notify, &config.daemon.name, untold);
-            match post.send(notify, &notice, &config.daemon.name, &text).await {
+            let message = message(&notice, &config.daemon.name, &text);
+            let url = notify.url.expose().trim();
+            match outgoing.deliver(url, std::iter::empty(), message).await {
                 Ok(()) => debug!(notice.occasion = notice.occasion.as_str(), "told: {text}"),
                 Err(why) => warn!("nobody could be told of `{}`: {why}", notice.sentence),
             }
         }
     }
+}
+
+/// Writes one JSON document that chats and programs both understand.
+fn message(notice: &Notice, fleet: &str, text: &str) -> String {
+    let message = json!({
+        "text": text,
+        "fleet": fleet,
+        "occasion": notice.occasion.as_str(),
+        "subject": notice.subject,
+        "sentence": notice.sentence,
+        "advice": notice.advice,
+    });
+    message.to_string()
 }
 
 fn worded(notice: &Notice, notify: &Notify, fleet: &str, untold: u32) -> String {

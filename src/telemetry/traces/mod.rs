@@ -13,11 +13,8 @@
 mod life;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use http::Request;
-use http_body_util::Full;
 use ostler_actors::model::{State, Subject, What};
 use ostler_actors::ports::Records;
 use secrecy::ExposeSecret as _;
@@ -26,16 +23,13 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::chronicle::Listener;
-use super::outgoing::{Outgoing, Text, connect};
+use super::outgoing::{Outgoing, Receiver};
 use crate::config::Collector;
 use crate::daemon::{Stage, Status};
 use crate::store::Sequenced;
 use life::Life;
 
-/// How long the collector may take.
-const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long is waited before the second and last try.
-const RETRY_DELAY: Duration = Duration::from_secs(2);
+const COLLECTOR: Receiver = Receiver { name: "collector", setting: "OTEL_EXPORTER_OTLP_ENDPOINT" };
 /// How many lives may wait to be sent; what comes beyond is not sent.
 const QUEUE: usize = 1_000;
 /// How many lives are sent together.
@@ -94,64 +88,20 @@ async fn send_all(
     installation: String,
     mut lives: mpsc::Receiver<Vec<Value>>,
 ) {
-    let client = connect();
+    let mut outgoing = Outgoing::new(COLLECTOR);
     let mut away = false;
     let mut batch = Vec::new();
     while lives.recv_many(&mut batch, TOGETHER).await > 0 {
         let spans: Vec<Value> = batch.drain(..).flatten().collect();
         let text = life::message(&installation, &spans).to_string();
-        let sent = send(&client, &collector, &text).await;
+        let headers = collector.headers.iter();
+        let headers = headers.map(|(name, value)| (name.as_str(), value.expose_secret()));
+        let sent = outgoing.deliver(collector.url.as_str(), headers, text).await;
         match sent {
             Ok(()) if away => info!("the trace collector answers again"),
             Err(why) if !away => warn!("traces are not taken, and are lost until they are: {why}"),
             Ok(()) | Err(_) => {}
         }
         away = sent.is_err();
-    }
-}
-
-/// Tells why a message did not arrive; the address and the headers are not part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Undelivered {
-    #[error("`OTEL_EXPORTER_OTLP_ENDPOINT` or its headers cannot be used")]
-    Address,
-    #[error("the collector cannot be reached; see `OTEL_EXPORTER_OTLP_ENDPOINT`")]
-    Unreachable,
-    #[error("the collector did not answer in {} s", SEND_TIMEOUT.as_secs())]
-    Late,
-    #[error("the collector answered {0}")]
-    Refused(u16),
-}
-
-/// Sends one message, twice if need be.
-async fn send(client: &Outgoing, collector: &Collector, text: &str) -> Result<(), Undelivered> {
-    let first = once(client, collector, text).await;
-    match first {
-        // The same again would be refused again.
-        Ok(()) | Err(Undelivered::Address | Undelivered::Refused(400..=428 | 430..=499)) => first,
-        Err(Undelivered::Unreachable | Undelivered::Late | Undelivered::Refused(_)) => {
-            tokio::time::sleep(RETRY_DELAY).await;
-            once(client, collector, text).await
-        }
-    }
-}
-
-async fn once(client: &Outgoing, collector: &Collector, text: &str) -> Result<(), Undelivered> {
-    let mut request = Request::post(collector.url.as_str())
-        .header("Content-Type", "application/json")
-        .header("User-Agent", concat!("ostler/", env!("CARGO_PKG_VERSION")));
-    for (name, value) in &collector.headers {
-        request = request.header(name.as_str(), value.expose_secret());
-    }
-    let body = Full::new(Text::new(text.as_bytes().to_vec()));
-    let request = request.body(body).map_err(|_| Undelivered::Address)?;
-    if !matches!(request.uri().scheme_str(), Some("http" | "https")) {
-        return Err(Undelivered::Address);
-    }
-    match tokio::time::timeout(SEND_TIMEOUT, client.request(request)).await {
-        Err(_) => Err(Undelivered::Late),
-        Ok(Err(_)) => Err(Undelivered::Unreachable),
-        Ok(Ok(answer)) if answer.status().is_success() => Ok(()),
-        Ok(Ok(answer)) => Err(Undelivered::Refused(answer.status().as_u16())),
     }
 }
