@@ -17,6 +17,7 @@ pub mod github;
 pub mod http;
 pub mod import;
 pub mod memory;
+pub mod ports;
 pub mod providers;
 pub mod store;
 pub mod telemetry;

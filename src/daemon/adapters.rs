@@ -23,7 +23,8 @@ use crate::providers::kubernetes::{
     Kubernetes, KubernetesSettings, Rehearsed, default_poller_image,
 };
 use crate::providers::process::{INHERITED, Limits, LocalProcess, ProcessSettings};
-use crate::store::{History as _, JobQuery, Page, SqlStore};
+use crate::ports::{History as _, JobQuery, Page};
+use crate::store::SqlStore;
 
 /// How many of the latest jobs say where jobs come from.
 const LATELY: u32 = 1000;

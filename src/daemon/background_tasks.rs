@@ -11,7 +11,8 @@ use tracing::{info, warn};
 
 use super::Daemon;
 use crate::github::{GitHub, Hook, SweepCursor};
-use crate::store::{History as _, SqlStore};
+use crate::ports::History as _;
+use crate::store::SqlStore;
 
 /// How often lost deliveries are looked for.
 const DELIVERIES: Duration = Duration::from_mins(5);

@@ -16,7 +16,8 @@ use crate::providers::external::{
     External, ExternalSettings, Interface, MachineRecords, Probe, Recorded, Release, Support,
     web_url,
 };
-use crate::store::{AesSeal, History};
+use crate::ports::History;
+use crate::store::AesSeal;
 use crate::tokens::Tokens;
 
 /// Begin the names of variables that every external provider is given.

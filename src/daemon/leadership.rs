@@ -17,7 +17,8 @@ use super::background_tasks::BackgroundTasks;
 use super::metered_provider;
 use super::pods::Pods;
 use super::system_ports::LeasedSpawner;
-use super::{Daemon, Stage, StartError, stopped};
+use super::{Daemon, StartError, stopped};
+use crate::ports::Stage;
 use crate::config::watch::ConfigChange;
 use crate::store::{Lease, LeaseStatus};
 

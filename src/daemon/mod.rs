@@ -26,7 +26,6 @@ mod pods;
 mod reload;
 mod service;
 mod standby;
-mod status;
 mod system;
 mod system_ports;
 
@@ -46,12 +45,12 @@ use tracing::{error, info, warn};
 pub use adapters::{open_forge, open_kubernetes, try_provider};
 pub use external::probe_external;
 pub use service::Service;
-pub use status::{Shown, Stage, Status};
 pub use system::{on_system, stop_on_signal};
 
 use crate::config::watch::ConfigChange;
 use crate::config::{Config, Loaded, Synchronous, trace_collector};
 use crate::errors::chain;
+use crate::ports::{Stage, Status};
 use crate::http::{self, AppState, Following, Parts};
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::telemetry::chronicle::Listener;

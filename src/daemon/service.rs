@@ -24,7 +24,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use super::{Shown, Stage};
+use crate::ports::{Shown, Stage};
 use crate::config::ServiceManager;
 
 /// Speaks to whoever started the daemon; to nobody, if nobody wants to hear.

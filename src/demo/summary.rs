@@ -9,7 +9,8 @@ use ostler_actors::model::{
 };
 
 use super::github::{Attempt, SimGitHub, SimJob, SimStage};
-use crate::store::{DeathQuery, History as _, Page, Sequenced, SqlStore};
+use crate::ports::{DeathQuery, History as _, Page, Sequenced};
+use crate::store::SqlStore;
 
 /// How many ends are read at once.
 const PAGE: u32 = 1000;

@@ -8,7 +8,7 @@ use ostler_actors::model::elapsed;
 
 use super::AppState;
 use super::problem::Problem;
-use crate::daemon::Stage;
+use crate::ports::Stage;
 use crate::telemetry::metrics::{Board, BoardPool, MEDIA_TYPE};
 
 /// Headers by which a proxy on this machine says that somebody else asks.

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::AppState;
-use crate::store::{JobQuery, Page, Sequenced};
+use crate::ports::{JobQuery, Page, Sequenced};
 use crate::telemetry::chronicle::{self, Listener};
 
 /// How often the totals are told.

@@ -6,7 +6,7 @@ use actix_web::{HttpResponse, web};
 use serde_json::json;
 
 use super::AppState;
-use crate::daemon::Stage;
+use crate::ports::Stage;
 
 /// How long the store may take for one small read.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -6,9 +6,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use ostler_actors::model::{Epoch, MachineName, Timestamp};
+use ostler_actors::model::{Epoch, MachineName};
 use ostler_actors::ports::{Acceptance, InstanceSave, JobSave, SaveError};
 
+use crate::ports::AuditEntry;
 use super::rows::{self, EventRow, ExitRow, InstanceRow, JobKey, JobRow};
 
 /// Holds one thing to be made durable, already in the words of the tables.
@@ -43,27 +44,6 @@ pub(super) struct JobsOp {
     pub(super) handled: Vec<String>,
     pub(super) events: Vec<EventRow>,
     pub(super) forget_before: Option<i64>,
-}
-
-/// Holds what somebody did by hand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditEntry {
-    /// The name on the token.
-    pub who: String,
-    /// The deed, in a word or two.
-    pub what: String,
-    /// To what, and why, for people.
-    pub detail: String,
-}
-
-/// Holds an entry of the audit log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Audited {
-    /// Its place in the log.
-    pub seq: i64,
-    /// When, by the database's clock.
-    pub at: Timestamp,
-    pub entry: AuditEntry,
 }
 
 impl From<InstanceSave> for InstanceOp {

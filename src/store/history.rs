@@ -1,121 +1,19 @@
-//! What people look up: lists in pages that do not shift, timelines as they grow, the audit log.
-//!
-//! Pages run from the newest to the oldest by what never changes about a row, so rows that come
-//! or change meanwhile neither repeat nor hide others.
+//! Lists in pages, timelines as they grow, and the audit log: [`History`] by SQL.
 
 use async_trait::async_trait;
 use ostler_actors::model::{
-    Event, ExitRecord, Instance, Job, JobState, PoolId, ProviderId, State, Subject, Timestamp,
-    VerdictClass,
+    ExitRecord, Instance, Job, JobState, PoolId, ProviderId, State, Subject, VerdictClass,
 };
 use ostler_actors::ports::{SaveError, StoreError};
 
 use super::SqlStore;
-use super::batch::{AuditEntry, Audited, Op};
+use super::batch::Op;
 use super::link::{Arg, Row, int, text};
 use super::rows::{self, moment, parse};
 use super::sql::{Sql, sql};
-
-/// Asks for a part of a list.
-#[derive(Clone, Debug)]
-pub struct Page {
-    /// How many at most.
-    pub limit: u32,
-    /// Where the last page ended; nothing for the first.
-    pub cursor: Option<String>,
-}
-
-/// Holds a part of a list.
-#[derive(Clone, Debug)]
-pub struct Paged<T> {
-    /// The items, newest first.
-    pub items: Vec<T>,
-    /// Where the next page begins; nothing if this was the last.
-    pub next_cursor: Option<String>,
-}
-
-/// Holds an event with its place among all events.
-#[derive(Clone, Debug)]
-pub struct Sequenced {
-    /// Its place; an event that is repeated moves to a new one.
-    pub seq: i64,
-    pub event: Event,
-}
-
-/// Narrows a list of instances.
-#[derive(Clone, Debug, Default)]
-pub struct InstanceQuery {
-    /// Of this pool only.
-    pub pool: Option<PoolId>,
-    /// In this state only.
-    pub state: Option<State>,
-}
-
-/// Narrows a list of jobs.
-#[derive(Clone, Debug, Default)]
-pub struct JobQuery {
-    /// In this state only.
-    pub state: Option<JobState>,
-}
-
-/// Narrows a list of ends.
-#[derive(Clone, Debug, Default)]
-pub struct DeathQuery {
-    /// With this verdict only.
-    pub verdict: Option<VerdictClass>,
-    /// Of this pool only.
-    pub pool: Option<PoolId>,
-    /// Recorded at or after this only.
-    pub since: Option<Timestamp>,
-}
-
-/// Reads what the core itself never asks for.
-#[async_trait]
-pub trait History: Send + Sync {
-    /// Lists instances, deleted ones included, by birth.
-    async fn instances(
-        &self,
-        which: &InstanceQuery,
-        page: &Page,
-    ) -> Result<Paged<Instance>, StoreError>;
-
-    /// Lists jobs by when we first heard of them.
-    async fn jobs(&self, which: &JobQuery, page: &Page) -> Result<Paged<Job>, StoreError>;
-
-    /// Lists ends, without their log tails.
-    async fn deaths(
-        &self,
-        which: &DeathQuery,
-        page: &Page,
-    ) -> Result<Paged<ExitRecord>, StoreError>;
-
-    /// Returns the events behind a place, in order.
-    async fn events_after(&self, seq: i64, limit: u32) -> Result<Vec<Sequenced>, StoreError>;
-
-    /// Returns a timeline in order, each event with its place among all events.
-    async fn timeline_with_places(&self, of: &Subject) -> Result<Vec<Sequenced>, StoreError>;
-
-    /// Returns how many instances operators struck off, among those still on record.
-    async fn forgotten(&self) -> Result<u64, StoreError>;
-
-    /// Returns the pools that ever had a machine of a provider, as far as records go back.
-    async fn pools_of(&self, provider: &ProviderId) -> Result<Vec<PoolId>, StoreError>;
-
-    /// Returns the last place that was given out; zero if none was.
-    async fn last_event(&self) -> Result<i64, StoreError>;
-
-    /// Makes a deed durable in the audit log.
-    async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError>;
-
-    /// Lists the audit log.
-    async fn audits(&self, page: &Page) -> Result<Paged<Audited>, StoreError>;
-
-    /// Returns how far a source was read.
-    async fn cursor(&self, name: &str) -> Result<Option<String>, StoreError>;
-
-    /// Remembers how far a source was read.
-    async fn set_cursor(&self, name: &str, value: &str) -> Result<(), StoreError>;
-}
+use crate::ports::{
+    AuditEntry, Audited, DeathQuery, History, InstanceQuery, JobQuery, Page, Paged, Sequenced,
+};
 
 impl SqlStore {
     async fn page<T>(

@@ -31,7 +31,6 @@
 pub mod backup;
 mod batch;
 mod error;
-mod health;
 mod history;
 mod host;
 mod lease;
@@ -47,10 +46,7 @@ mod sql;
 pub mod upkeep;
 mod writer;
 
-pub use batch::{AuditEntry, Audited};
 pub use error::OpenError;
-pub use health::SaveHealth;
-pub use history::{DeathQuery, History, InstanceQuery, JobQuery, Page, Paged, Sequenced};
 pub(crate) use host::uptime;
 pub use lease::{Lease, LeaseStatus};
 pub use migrate::SCHEMA;
@@ -66,6 +62,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use crate::ports::SaveHealth;
 use link::{Link, Readers, text};
 use sql::{Sql, sql};
 use writer::{Request, Writer};

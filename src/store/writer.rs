@@ -16,7 +16,8 @@ use super::place::Place;
 use super::rows::json;
 use super::sql::{Sql, sql};
 use super::upkeep::{self, Order, Pruned};
-use super::{Options, SaveHealth};
+use super::Options;
+use crate::ports::SaveHealth;
 
 /// Holds what is asked of the writer and the way back to the one who asked.
 pub(super) enum Request {

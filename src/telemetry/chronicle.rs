@@ -12,7 +12,7 @@ use ostler_actors::registry::Registry;
 use tokio::sync::broadcast::error::RecvError;
 use tracing::warn;
 
-use crate::store::{History, Sequenced};
+use crate::ports::{History, Sequenced};
 
 /// How many events are read at once.
 const READ_BATCH: u32 = 1000;

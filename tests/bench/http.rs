@@ -16,9 +16,11 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use ostler::config::{Config, Outside, load};
-use ostler::daemon::{Stage, Status, on_system};
+use ostler::ports::{Stage, Status};
+use ostler::daemon::on_system;
 use ostler::http::{AppState, Parts, serve};
-use ostler::store::{History as _, Options, SqlStore};
+use ostler::ports::History as _;
+use ostler::store::{Options, SqlStore};
 use ostler_actors::mail::ActorRef;
 use ostler_actors::model::{PoolSpec, Subject};
 use ostler_actors::ports::{Clock, InstanceRows as _};

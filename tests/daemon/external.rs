@@ -10,7 +10,8 @@ use std::time::Duration;
 use ostler::config::{Outside, load};
 use ostler::daemon::{Daemon as InProcess, Service, on_system};
 use ostler::demo::agent::Step;
-use ostler::store::{History as _, InstanceQuery, Page, SqlStore};
+use ostler::ports::{History as _, InstanceQuery, Page};
+use ostler::store::SqlStore;
 use ostler_actors::fleet::{ToFleet, Victim};
 use ostler_actors::mail::{ActorRef, Reply};
 use ostler_actors::model::{
@@ -248,7 +249,7 @@ async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
     let records = sky.stage.records().await;
     let adopted =
         |what: &What| matches!(what, What::Adopted { machine } if machine.as_str() == name);
-    let events = ostler::store::History::events_after(&records, 0, 10_000).await.expect("a read");
+    let events = ostler::ports::History::events_after(&records, 0, 10_000).await.expect("a read");
     assert!(events.iter().any(|it| adopted(&it.event.what)), "its adoption is on record");
     records.close().await;
     sky.stage.check_logs(&[]);

@@ -1,7 +1,7 @@
 //! Two daemons on one PostgreSQL: one leads, one stands by, and no job notices who.
 
 use ostler::demo::agent::Step;
-use ostler::store::{History as _, InstanceQuery, Page};
+use ostler::ports::{History as _, InstanceQuery, Page};
 use ostler_actors::ports::Records as _;
 use rustix::process::Signal;
 

@@ -70,7 +70,7 @@ async fn jobs_that_github_shuffles_among_warm_processes_are_all_served_once() {
     stage.check_logs(&[]);
     let logs = stage.logs();
     let records = stage.records().await;
-    let events = ostler::store::History::events_after(&records, 0, 10_000).await.expect("a read");
+    let events = ostler::ports::History::events_after(&records, 0, 10_000).await.expect("a read");
     let displaced = events.iter().filter(|it| {
         let overruled = |why| matches!(why, OfferEnd::Displaced | OfferEnd::TakenElsewhere);
         matches!(it.event.what, What::Unoffered { why, .. } if overruled(why))

@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams};
 use ostler::demo::agent::Step;
 use ostler::providers::kubernetes::{AUDIENCE, Need, RIGHTS};
-use ostler::store::{DeathQuery, History as _, Page};
+use ostler::ports::{DeathQuery, History as _, Page};
 use ostler_actors::model::{OfferEnd, Reason, State, Subject, WarrantKind, What};
 use ostler_actors::ports::Records as _;
 use serde_json::{Value, json};

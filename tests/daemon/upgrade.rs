@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use ostler::demo::agent::Step;
-use ostler::store::{History as _, InstanceQuery, Page, SCHEMA, SqlStore, upkeep};
+use ostler::ports::{History as _, InstanceQuery, Page};
+use ostler::store::{SCHEMA, SqlStore, upkeep};
 use ostler_actors::model::{State, Subject, What};
 use rustix::process::Signal;
 

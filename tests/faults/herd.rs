@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ostler::demo::agent::Step;
 use ostler::demo::github::{JobPlan, SimJob, SimStage};
-use ostler::store::{History as _, InstanceQuery, Page};
+use ostler::ports::{History as _, InstanceQuery, Page};
 use ostler_actors::model::{Labels, Place, State};
 use tokio::time::Instant;
 

@@ -19,7 +19,7 @@ use crate::config::Role;
 use crate::http::AppState;
 use crate::http::gate::Caller;
 use crate::http::problem::Problem;
-use crate::store::AuditEntry;
+use crate::ports::AuditEntry;
 
 /// How long an owner may take to answer.
 const OWNER_TIMEOUT: Duration = Duration::from_secs(10);

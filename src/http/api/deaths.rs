@@ -10,7 +10,7 @@ use super::shapes::{Death, DeathDetail, Listed, VerdictName};
 use super::{instances, look};
 use crate::http::AppState;
 use crate::http::problem::Problem;
-use crate::store::DeathQuery;
+use crate::ports::DeathQuery;
 
 /// Narrows the list.
 #[derive(Clone, Debug, Deserialize)]

@@ -13,7 +13,7 @@ use super::shapes::{
     Budget, EndingVersion, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts, Pool,
     QueueMinute, Totals, Webhooks, all_states,
 };
-use crate::daemon::Stage;
+use crate::ports::Stage;
 use crate::github::{Figures, GitHub, RateFigure};
 use crate::http::AppState;
 use crate::http::problem::Problem;

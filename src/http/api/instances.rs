@@ -16,7 +16,7 @@ use super::shapes::{
 };
 use crate::http::AppState;
 use crate::http::problem::Problem;
-use crate::store::InstanceQuery;
+use crate::ports::InstanceQuery;
 
 /// Narrows the list.
 #[derive(Clone, Debug, Deserialize)]

@@ -12,7 +12,7 @@ use super::paging::{Part, bad_cursor};
 use super::shapes::{Event, Explanation, Job, JobStateName, Listed, Timeline};
 use crate::http::AppState;
 use crate::http::problem::Problem;
-use crate::store::JobQuery;
+use crate::ports::JobQuery;
 
 /// Narrows the list.
 #[derive(Clone, Debug, Deserialize)]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::super::problem::Problem;
-use crate::store::Page;
+use crate::ports::Page;
 
 /// How many items a part holds where nobody says.
 const USUAL: u32 = 100;

@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use super::shapes::{Event, Lagged, Totals};
 use crate::http::AppState;
 use crate::http::problem::Problem;
-use crate::store::{History, Sequenced};
+use crate::ports::{History, Sequenced};
 
 /// How many lines a slow reader may lag behind.
 const RING: usize = 4096;

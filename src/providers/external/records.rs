@@ -9,7 +9,7 @@ use ostler_actors::model::{
 };
 use ostler_actors::ports::{Controller, Records, StoreError};
 
-use crate::store::History;
+use crate::ports::History;
 
 /// Knows which machines were ordered, and for whom.
 #[async_trait]

@@ -29,8 +29,7 @@ use tracing::{debug, warn};
 use super::chronicle::Listener;
 use super::outgoing::{Outgoing, Receiver};
 use crate::config::{Config, Notify};
-use crate::daemon::{Stage, Status};
-use crate::store::Sequenced;
+use crate::ports::{Sequenced, Stage, Status};
 use router::NoticeRouter;
 pub use router::{Notice, Occasion};
 

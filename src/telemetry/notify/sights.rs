@@ -7,7 +7,7 @@ use ostler_actors::registry::PoolView;
 
 use super::{Notice, Occasion, Sources};
 use crate::config::Notify;
-use crate::daemon::Stage;
+use crate::ports::Stage;
 
 /// Returns everything that holds now.
 pub(super) fn holds(sources: &Sources, notify: &Notify, now: Timestamp) -> Vec<Notice> {

@@ -262,8 +262,8 @@ async fn an_operator_drains_resumes_and_sends_away_and_all_of_it_is_on_record() 
     assert_eq!((adopted.status, adopted.json()), (200, json!({"machines": 0})));
 
     let records = house.stage.records().await;
-    let page = ostler::store::Page { limit: 100, cursor: None };
-    let log = ostler::store::History::audits(&records, &page).await.expect("the audit log");
+    let page = ostler::ports::Page { limit: 100, cursor: None };
+    let log = ostler::ports::History::audits(&records, &page).await.expect("the audit log");
     let operator_actions: Vec<String> = log.items.iter().map(|it| it.entry.what.clone()).collect();
     assert_eq!(
         operator_actions,

@@ -1,8 +1,7 @@
 //! What people look up.
 
-use ostler::store::{
-    AuditEntry, DeathQuery, History as _, InstanceQuery, JobQuery, Page, Paged, SqlStore,
-};
+use ostler::ports::{AuditEntry, DeathQuery, History as _, InstanceQuery, JobQuery, Page, Paged};
+use ostler::store::SqlStore;
 use ostler_actors::model::{JobState, State, Subject, Tail, VerdictClass, WriteId};
 use ostler_actors::ports::{InstanceRows, JobRows, JobSave, Records as _};
 use ostler_actors::testing::contract::{event, exit_record, instance, job, saved, stamp};

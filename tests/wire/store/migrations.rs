@@ -6,10 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ostler::store::{
-    DeathQuery, History as _, InstanceQuery, JobQuery, OpenError, Options, Page, SqlStore, backup,
-    upkeep,
-};
+use ostler::ports::{DeathQuery, History as _, InstanceQuery, JobQuery, Page};
+use ostler::store::{OpenError, Options, SqlStore, backup, upkeep};
 use ostler_actors::model::{Reason, Refusal, Subject, Urgency, What};
 use ostler_actors::ports::{InstanceRows, Records as _};
 use ostler_actors::testing::contract::{instance, saved};

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler::store::backup::{backup, restore};
-use ostler::store::{History as _, SqlStore, upkeep};
+use ostler::ports::History as _;
+use ostler::store::{SqlStore, upkeep};
 use ostler_actors::model::{State, Subject, WriteId};
 use ostler_actors::ports::{Inbox as _, InstanceRows, JobRows, JobSave, Records as _};
 use ostler_actors::testing::contract::{

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Pool;
-use crate::daemon::Stage;
+use crate::ports::Stage;
 
 /// Everything at a glance, as the board shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

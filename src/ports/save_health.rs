@@ -24,12 +24,12 @@ impl SaveHealth {
     }
 
     /// Notes that the database took a batch.
-    pub(super) fn succeeded(&self) {
+    pub fn succeeded(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Notes that it did not; the first of several failures dates them all.
-    pub(super) fn failed(&self, why: &str) {
+    pub fn failed(&self, why: &str) {
         let mut failing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let since = failing.as_ref().map_or_else(Instant::now, |it| it.since);
         *failing = Some(Failing { since, why: why.to_owned() });
