@@ -84,7 +84,8 @@ pub(crate) fn start(birth: Origin, links: Links) -> Result<Child, Taken> {
         let _: Result<(), _> = pool.tell(ToPool::Died { id, panicked });
     });
     let provider = links.capabilities.providers.get(&row.provider);
-    let handover = provider.map_or(Handover::default(), |provider| provider.handover());
+    let handover =
+        provider.map_or(Handover::default(), |provider| provider.capabilities().handover);
     let cut_off = cut_off(&row, &links.capabilities);
     let notes = Notes { cut_off, handover, ..Notes::default() };
     context.run(InstanceActor {

@@ -3,18 +3,23 @@
 //! Every port is split into *seeing* and *doing*. Reaper, requeue and HTTP are handed only
 //! the seeing halves, so "a reaper deleted a busy runner" does not compile.
 
+mod capabilities;
 mod clock;
 mod forge;
 mod provider;
 mod store;
 
+pub use capabilities::{
+    DrainSink, DryRun, DryRunResult, Finding, Grade, Handover, HostDrains, MachineAuth,
+    MachineMarks, MachineToken, Protection, ProviderCapabilities, SelfCheck, Startup, TokenReview,
+};
 pub use clock::{Chance, Clock, Effect, Spawner};
 pub use forge::{
     Deregistered, Forge, ForgeError, Jit, MintError, MintOrder, Minted, Roster, RunnerRef, Seal,
 };
 pub use provider::{
-    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, MachineSink,
-    Provider, ProviderError, Watching,
+    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
+    ProviderError, Watching,
 };
 pub use store::{
     Acceptance, Controller, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, Records,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::Jit;
+use super::{Jit, ProviderCapabilities};
 use crate::model::{
     ExitReport, HostName, MachineName, MachineSpec, MachineView, Observation, PoolSpec, Sighting,
     Stamp,
@@ -73,18 +73,8 @@ pub trait Provider: Inventory {
     /// Deletes a machine. Safe to repeat.
     async fn delete(&self, machine: &MachineRef, grace: Grace) -> Result<Deletion, ProviderError>;
 
-    /// Tells how a machine comes by its JIT config.
-    fn handover(&self) -> Handover;
-}
-
-/// Tells how a machine comes by the JIT config of a runner that is registered before it is made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Handover {
-    /// The order carries it.
-    #[default]
-    WithOrder,
-    /// The machine fetches it from us; until then it rests, sealed, in the instance's row.
-    Fetched,
+    /// Declares what else this provider can do.
+    fn capabilities(&self) -> ProviderCapabilities;
 }
 
 /// Points at one machine: by name, and by the provider's id where it is known.

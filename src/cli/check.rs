@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use ostler_actors::model::Binding;
 
-use crate::config::{self, Loaded, Outside, Problems, ProviderSettings, Severity};
+use crate::config::{self, Config, Loaded, Outside, Problems, ProviderSettings, Severity};
 
 /// Checks the configuration: every problem at once, each with its place and the way out.
 #[derive(Debug, Args)]
@@ -73,14 +74,30 @@ fn tell(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
         format!("; {}", count(&loaded.warnings))
     };
     writeln!(out, "ok: pools {pools}, forges {forges}, providers {providers}{end}")?;
-    for (name, provider) in &config.providers {
-        if let ProviderSettings::Kubernetes(pods) = provider
-            && let Some(says) = super::live::unnamed_image(config, name, pods)
-        {
+    for name in config.providers.keys() {
+        if let Some(says) = unnamed_image(config, name) {
             writeln!(out, "note: {says}")?;
         }
     }
     Ok(())
+}
+
+/// Says what must be built and pushed where warm pods wait in an image that is not configured: no
+/// registry has it, and no cluster tells whether its nodes do.
+pub(super) fn unnamed_image(config: &Config, name: &str) -> Option<String> {
+    let Some(ProviderSettings::Kubernetes(settings)) = config.providers.get(name) else {
+        return None;
+    };
+    let warm =
+        config.pools.iter().any(|pool| pool.provider == name && pool.binding == Binding::Late);
+    let image = config::default_poller_image();
+    (warm && settings.poller_image.is_none()).then(|| {
+        format!(
+            "warm pods wait in the image `{image}`, which no public registry has; make it with \
+             `docker build -f config/docker/Dockerfile -t REGISTRY/{image} .`, push it where the nodes \
+             find it, and write `poller_image` = \"REGISTRY/{image}\" in [provider.{name}]"
+        )
+    })
 }
 
 /// Returns the last line: how many errors and warnings there are.

@@ -10,8 +10,8 @@ use ostler_actors::model::Scope;
 use serde::Serialize;
 
 use crate::config::{self, Config, ForgeSettings, Outside};
-use crate::daemon::open_forge;
-use crate::github::{Delivery, GitHub, Hook as Which, HookSpec, HookView, Installed, faults};
+use crate::daemon::forge_services;
+use crate::ports::{DeliveryAttempt, ForgeHooks, HookRef, HookView, Installed};
 
 /// Looks after the webhooks at the forges.
 #[derive(Debug, Args)]
@@ -82,7 +82,7 @@ struct Shown {
     scope: String,
     url: String,
     hook: Option<HookView>,
-    deliveries: Vec<Delivery>,
+    deliveries: Vec<DeliveryAttempt>,
     faults: Vec<String>,
 }
 
@@ -173,16 +173,21 @@ async fn install(out: &mut dyn Write, targets: &[Target<'_>]) -> io::Result<Outc
             worst = worst.max(Outcome::Unusable);
             continue;
         };
-        let github = match open_forge(forge, target.settings) {
-            Ok(github) => github,
+        let hooks = match forge_services(forge, target.settings) {
+            Ok(services) => services.hooks,
             Err(error) => {
                 super::tell_error("hook", &error);
                 worst = worst.max(Outcome::Unusable);
                 continue;
             }
         };
+        let Some(hooks) = hooks else {
+            eprintln!("ostler hook: forge `{forge}` has no hooks that can be installed");
+            worst = worst.max(Outcome::Unusable);
+            continue;
+        };
         // An App whose own hook comes here needs no other; not being able to tell hinders nobody.
-        if let Ok(Some(_)) = github.app_hook_to(&target.url).await {
+        if let Ok(Some(_)) = hooks.shared_hook(&target.url).await {
             writeln!(
                 out,
                 "{forge} {scope}: the App's own hook sends to {}; nothing to do",
@@ -190,12 +195,11 @@ async fn install(out: &mut dyn Write, targets: &[Target<'_>]) -> io::Result<Outc
             )?;
             continue;
         }
-        let hook = HookSpec { url: &target.url, secret: secret.text() };
-        match github.install_hook(scope, &hook).await {
-            Ok(Installed::Made(id)) => {
+        match hooks.install_hook(scope, &target.url, secret.text()).await {
+            Ok(Installed::Created(id)) => {
                 writeln!(out, "{forge} {scope}: hook {id} made, sends to {}", target.url)?;
             }
-            Ok(Installed::Mended(id)) => {
+            Ok(Installed::Updated(id)) => {
                 writeln!(out, "{forge} {scope}: hook {id} was there and is now as configured")?;
             }
             Err(why) => {
@@ -211,8 +215,9 @@ async fn status(out: &mut dyn Write, targets: &[Target<'_>], json: bool) -> io::
     let mut worst = Outcome::Well;
     let mut all = Vec::new();
     for target in targets {
-        let shown = match open_forge(target.forge, target.settings) {
-            Ok(github) => look(&github, target).await,
+        let shown = match forge_services(target.forge, target.settings).map(|it| it.hooks) {
+            Ok(Some(hooks)) => look(&*hooks, target).await,
+            Ok(None) => Err("this forge has no hooks that can be inspected".into()),
             Err(error) => Err(error.to_string()),
         };
         let (outcome, shown) = match shown {
@@ -234,23 +239,24 @@ async fn status(out: &mut dyn Write, targets: &[Target<'_>], json: bool) -> io::
 }
 
 /// Looks at the hook of one place: its own, or the App's.
-async fn look(github: &GitHub, target: &Target<'_>) -> Result<Shown, String> {
+async fn look(hooks: &dyn ForgeHooks, target: &Target<'_>) -> Result<Shown, String> {
     let mut shown = Shown::empty(target);
-    let of_app = github.app_hook_to(&target.url).await.unwrap_or_default();
+    let of_app = hooks.shared_hook(&target.url).await.unwrap_or_default();
     let found = match of_app {
         Some(hook) => vec![hook],
-        None => github.hooks_to(&target.scope, &target.url).await?,
+        None => hooks.hooks_to(&target.scope, &target.url).await?,
     };
     let Some(hook) = found.first() else {
         shown.faults.push("no hook sends to us; run `ostler hook install`".into());
         return Ok(shown);
     };
-    let which = hook.id.map_or(Which::App, |id| Which::Scope { scope: target.scope.clone(), id });
-    match github.hook_log(&which).await {
+    let which =
+        hook.id.map_or(HookRef::Shared, |id| HookRef::Scope { scope: target.scope.clone(), id });
+    match hooks.delivery_log(&which).await {
         Ok(log) => shown.deliveries = log,
         Err(why) => shown.faults.push(why),
     }
-    shown.faults.extend(faults(hook, &shown.deliveries));
+    shown.faults.extend(hooks.faults(hook, &shown.deliveries));
     if found.len() > 1 {
         let ids: Vec<String> =
             found.iter().filter_map(|it| it.id).map(|id| id.to_string()).collect();

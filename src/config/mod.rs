@@ -71,7 +71,9 @@ pub use notify::Notify;
 pub use plan::{Change, Tie, plan, refusals};
 pub use pools::{Ca, Pool, Proxy};
 pub use problems::{Problem, Problems, Report, Severity};
-pub use providers::{External, Kubernetes, Limits, Process, ProviderSettings};
+pub use providers::{
+    External, Kubernetes, Limits, Process, ProviderSettings, default_poller_image,
+};
 pub use schedule::Schedule;
 pub use schema::schema;
 pub use secrets::{Secret, Source};

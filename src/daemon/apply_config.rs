@@ -11,7 +11,7 @@ use ostler_actors::model::Instance;
 use ostler_actors::ports::Records as _;
 use tracing::{error, info, warn};
 
-use super::adapters::{Forges, Providers, rehearse};
+use super::adapters::{Forges, Providers, try_new_pools};
 use super::reload::{Edit, edit, scopes_left, scopes_of, ties};
 use super::{Daemon, StartError};
 use crate::config::Config;
@@ -68,13 +68,12 @@ impl Daemon {
         let (ready, edit) = self.judge(config_changes).await?;
         let again = || Some(Arc::clone(&ready.config));
         let turned_down = |error: StartError| TurnedDown { why: chain(&error), again: again() };
+        let context = self.open_context(&ready.config, &ready.forges);
         let providers = match edit {
-            Edit::Adapters => {
-                Some(Providers::build(&ready.config, &self.means()).map_err(turned_down)?)
-            }
+            Edit::Adapters => Some(Providers::build(&context, &self.lent).map_err(turned_down)?),
             Edit::Nothing | Edit::Pools | Edit::TakesRestart(_) | Edit::NotYet(_) => None,
         };
-        let tried = rehearse(&ready.config, Some(&self.config), self.clock.now()).await;
+        let tried = try_new_pools(&context, Some(&self.config), self.clock.now()).await;
         tried.map_err(turned_down)?;
         Ok((ready, providers))
     }
@@ -101,7 +100,7 @@ impl Daemon {
         if let Some(live) = self.live().await {
             self.left = scopes_left(&live);
         }
-        self.app_state.open(&self.config, &self.forges.0, &self.left);
+        self.app_state.open(&self.config, self.forges.services(), &self.left);
     }
 
     /// Decides on an edit and makes its forges; nothing is changed yet.
@@ -140,7 +139,7 @@ impl Daemon {
         }
         self.left.extend(going);
         (self.config, self.forges) = (config, forges);
-        self.app_state.open(&self.config, &self.forges.0, &self.left);
+        self.app_state.open(&self.config, self.forges.services(), &self.left);
         self.deferred = None;
         self.status.config(None);
         self.service.ready();

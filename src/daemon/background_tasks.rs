@@ -1,4 +1,5 @@
-//! What the leader does now and then beside its fleet: lost deliveries, old history, old runners.
+//! What the leader does now and then beside its fleet: it asks for lost deliveries, clears old
+//! history, and warns of old runner versions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,20 +11,19 @@ use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use super::Daemon;
-use crate::github::{GitHub, Hook, SweepCursor};
-use crate::ports::History as _;
+use crate::ports::{ForgeHooks, ForgeMonitor, History as _, HookRef};
 use crate::store::SqlStore;
 
 /// How often lost deliveries are looked for.
-const DELIVERIES: Duration = Duration::from_mins(5);
-/// How often the ends of runner versions are asked for.
-const VERSIONS: Duration = Duration::from_hours(1);
+const SWEEP_INTERVAL: Duration = Duration::from_mins(5);
+/// How often the forge is asked when runner versions end.
+const VERSION_CHECK_INTERVAL: Duration = Duration::from_hours(1);
 /// How often old history is cleared away.
-const PRUNING: Duration = Duration::from_mins(1);
+const PRUNE_INTERVAL: Duration = Duration::from_mins(1);
 /// How many rows of a kind are cleared away at once.
 const PRUNE_BATCH: u32 = 500;
 
-/// Chores under way; they end when this is dropped.
+/// Tasks under way; they end when this is dropped.
 pub(super) struct BackgroundTasks(Vec<JoinHandle<()>>);
 
 impl BackgroundTasks {
@@ -31,13 +31,17 @@ impl BackgroundTasks {
         let (store, clock) = (daemon.store.clone(), Arc::clone(&daemon.clock));
         let mut background_tasks =
             vec![tokio::spawn(prune(store, clock, daemon.config.store.retention))];
-        for (id, forge) in &daemon.forges.0 {
-            let sweeping = || Sweeping::new(daemon, id, forge);
-            background_tasks.push(tokio::spawn(find_lost_deliveries(sweeping())));
-            let pools = daemon.config.pools.iter().filter(|pool| pool.forge == id.as_str());
-            let images = pools.map(|pool| (pool.scope.clone(), pool.image.clone())).collect();
+        for (id, forge) in daemon.forges.services() {
+            let pools = || daemon.config.pools.iter().filter(|pool| pool.forge == id.as_str());
+            let scopes: BTreeSet<Scope> = pools().map(|pool| pool.scope.clone()).collect();
+            let images = pools().map(|pool| (pool.scope.clone(), pool.image.clone())).collect();
+            let versions = Versions { monitor: forge.monitor, id: id.clone(), scopes, images };
             let clock = Arc::clone(&daemon.clock);
-            background_tasks.push(tokio::spawn(watch_versions(sweeping(), images, clock)));
+            if let Some(hooks) = forge.hooks {
+                let sweep = Sweep::new(daemon, &id, hooks, &versions.scopes);
+                background_tasks.push(tokio::spawn(sweep.run()));
+            }
+            background_tasks.push(tokio::spawn(versions.watch(clock)));
         }
         Self(background_tasks)
     }
@@ -52,7 +56,7 @@ impl Drop for BackgroundTasks {
 }
 
 async fn prune(store: SqlStore, clock: Arc<dyn Clock>, retention: Duration) {
-    let mut ticks = tokio::time::interval(PRUNING);
+    let mut ticks = tokio::time::interval(PRUNE_INTERVAL);
     loop {
         ticks.tick().await;
         match store.prune(retention, clock.now(), PRUNE_BATCH).await {
@@ -68,93 +72,99 @@ async fn prune(store: SqlStore, clock: Arc<dyn Clock>, retention: Duration) {
     }
 }
 
-/// Names what the deliveries of one forge are swept by.
-struct Sweeping {
+/// Asks the hooks of one forge for deliveries that never arrived.
+struct Sweep {
     store: SqlStore,
     id: ForgeId,
-    forge: GitHub,
-    /// Our address there; without one only an App's hook can be found.
+    hooks: Arc<dyn ForgeHooks>,
+    /// Our address there, where we have one.
     url: Option<String>,
     scopes: Vec<Scope>,
 }
 
-impl Sweeping {
-    fn new(daemon: &Daemon, id: &ForgeId, forge: &GitHub) -> Self {
-        let pools = daemon.config.pools.iter().filter(|pool| pool.forge == id.as_str());
-        let scopes: BTreeSet<Scope> = pools.map(|pool| pool.scope.clone()).collect();
+impl Sweep {
+    fn new(
+        daemon: &Daemon,
+        id: &ForgeId,
+        hooks: Arc<dyn ForgeHooks>,
+        scopes: &BTreeSet<Scope>,
+    ) -> Self {
         let public = daemon.config.http.public_url.as_ref();
         Self {
             store: daemon.store.clone(),
             id: id.clone(),
-            forge: forge.clone(),
+            hooks,
             url: public.map(|public| format!("{public}/webhooks/{id}")),
-            scopes: scopes.into_iter().collect(),
+            scopes: scopes.iter().cloned().collect(),
         }
     }
-}
 
-/// Asks every hook that sends to us for deliveries that never arrived.
-async fn find_lost_deliveries(sweeping: Sweeping) {
-    let mut ticks = tokio::time::interval(DELIVERIES);
-    loop {
-        ticks.tick().await;
-        let hooks = match &sweeping.url {
-            None => vec![Hook::App],
-            Some(url) => {
-                let found = sweeping.forge.hooks_that_reach(url, &sweeping.scopes).await;
-                for why in found.1 {
-                    info!(forge.id = %sweeping.id, "lost deliveries could not be looked for: {why}");
-                }
-                found.0
+    async fn run(self) {
+        let mut ticks = tokio::time::interval(SWEEP_INTERVAL);
+        loop {
+            ticks.tick().await;
+            let (hooks, unseen) =
+                self.hooks.hooks_to_sweep(self.url.as_deref(), &self.scopes).await;
+            for why in unseen {
+                info!(forge.id = %self.id, "lost deliveries could not be looked for: {why}");
+            }
+            for hook in &hooks {
+                self.sweep(hook).await;
+            }
+        }
+    }
+
+    /// Sweeps one hook from where its last sweep began; the cursor is kept only when it succeeded.
+    async fn sweep(&self, hook: &HookRef) {
+        let Self { store, id, .. } = self;
+        let name = cursor_name(id, hook);
+        let cursor = match store.cursor(&name).await {
+            Ok(cursor) => cursor,
+            Err(why) => {
+                warn!(forge.id = %id, "lost deliveries are not looked for: {why}");
+                return;
             }
         };
-        for hook in &hooks {
-            sweep(&sweeping, hook).await;
-        }
-    }
-}
-
-/// Sweeps one hook from where its last sweep began; the place is kept only when it succeeded.
-async fn sweep(sweeping: &Sweeping, hook: &Hook) {
-    let Sweeping { store, id, forge, .. } = sweeping;
-    let name = cursor_name(id, hook);
-    let cursor = match store.cursor(&name).await {
-        Ok(cursor) => cursor.and_then(|text| text.parse::<SweepCursor>().ok()),
-        Err(why) => {
-            warn!(forge.id = %id, "lost deliveries are not looked for: {why}");
-            return;
-        }
-    };
-    match forge.sweep_deliveries(hook, cursor).await {
-        Ok(report) => {
-            if let Err(why) = store.set_cursor(&name, &report.cursor.to_string()).await {
-                warn!(forge.id = %id, "the place of the last sweep is not remembered: {why}");
+        match self.hooks.sweep(hook, cursor.as_deref()).await {
+            Ok(cursor) => {
+                if let Err(why) = store.set_cursor(&name, &cursor).await {
+                    warn!(forge.id = %id, "the cursor of the last sweep is not kept: {why}");
+                }
             }
+            Err(why) => info!(forge.id = %id, "lost deliveries could not be looked for: {why}"),
         }
-        Err(why) => info!(forge.id = %id, "lost deliveries could not be looked for: {why}"),
     }
 }
 
-/// Names the cursor of a hook; a hook made anew begins anew.
-fn cursor_name(forge: &ForgeId, hook: &Hook) -> String {
+/// Names the cursor of a hook; a hook that was created anew begins anew.
+fn cursor_name(forge: &ForgeId, hook: &HookRef) -> String {
     match hook {
-        Hook::App => format!("deliveries:{forge}"),
-        Hook::Scope { scope, id } => format!("deliveries:{forge}:{scope}:{id}"),
+        HookRef::Shared => format!("deliveries:{forge}"),
+        HookRef::Scope { scope, id } => format!("deliveries:{forge}:{scope}:{id}"),
     }
 }
 
-/// Warns of runner versions that GitHub will soon send no more jobs.
-async fn watch_versions(sweeping: Sweeping, images: Vec<(Scope, String)>, clock: Arc<dyn Clock>) {
-    let mut ticks = tokio::time::interval(VERSIONS);
-    loop {
-        ticks.tick().await;
-        for scope in &sweeping.scopes {
-            let of_scope = images.iter().filter(|(of, _)| of == scope);
-            let images: Vec<&str> = of_scope.map(|(_, image)| image.as_str()).collect();
-            let now = clock.now();
-            for ending in sweeping.forge.ending_versions(scope, &images, now).await {
-                let sentence = ending.sentence(now);
-                warn!(forge.id = %sweeping.id, scope = %scope, runner.version = %ending.version, "{sentence}");
+/// Warns of runner versions that the forge will soon send no more jobs.
+struct Versions {
+    monitor: Arc<dyn ForgeMonitor>,
+    id: ForgeId,
+    scopes: BTreeSet<Scope>,
+    images: Vec<(Scope, String)>,
+}
+
+impl Versions {
+    async fn watch(self, clock: Arc<dyn Clock>) {
+        let mut ticks = tokio::time::interval(VERSION_CHECK_INTERVAL);
+        loop {
+            ticks.tick().await;
+            for scope in &self.scopes {
+                let of_scope = self.images.iter().filter(|(of, _)| of == scope);
+                let images: Vec<&str> = of_scope.map(|(_, image)| image.as_str()).collect();
+                let now = clock.now();
+                for ending in self.monitor.ending_versions(scope, &images, now).await {
+                    let sentence = ending.sentence(now);
+                    warn!(forge.id = %self.id, scope = %scope, runner.version = %ending.version, "{sentence}");
+                }
             }
         }
     }
@@ -169,10 +179,14 @@ mod tests {
         let forge = ForgeId::new("github");
         let of = |scope: &str, id| {
             let scope = scope.parse().expect("a scope");
-            cursor_name(&forge, &Hook::Scope { scope, id })
+            cursor_name(&forge, &HookRef::Scope { scope, id })
         };
-        let names =
-            [cursor_name(&forge, &Hook::App), of("acme", 1), of("acme", 2), of("acme/web", 1)];
+        let names = [
+            cursor_name(&forge, &HookRef::Shared),
+            of("acme", 1),
+            of("acme", 2),
+            of("acme/web", 1),
+        ];
         let distinct: BTreeSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
     }

@@ -12,14 +12,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use super::adapters::{Providers, rehearse};
+use super::adapters::{Providers, try_new_pools};
 use super::background_tasks::BackgroundTasks;
+use super::machine_upkeep::MachineUpkeep;
 use super::metered_provider;
-use super::pods::Pods;
 use super::system_ports::LeasedSpawner;
 use super::{Daemon, StartError, stopped};
-use crate::ports::Stage;
 use crate::config::watch::ConfigChange;
+use crate::ports::Stage;
 use crate::store::{Lease, LeaseStatus};
 
 /// How long an orderly end may take before it is cut short.
@@ -70,32 +70,37 @@ impl Leadership {
         config_changes: &mut mpsc::Receiver<ConfigChange>,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<Over, StartError> {
-        let mut providers = match Providers::build(&daemon.config, &daemon.means()) {
+        let context = daemon.open_context(&daemon.config, &daemon.forges);
+        let opened = match Providers::build(&context, &daemon.lent) {
+            Ok(providers) => {
+                let tried = try_new_pools(&context, None, daemon.clock.now()).await;
+                tried.map(|()| providers)
+            }
+            Err(error) => Err(error),
+        };
+        let mut providers = match opened {
             Ok(providers) => providers,
             Err(error) => {
                 self.give_back().await;
                 return Err(error);
             }
         };
-        if let Err(error) = rehearse(&daemon.config, None, daemon.clock.now()).await {
-            self.give_back().await;
-            return Err(error);
-        }
         daemon.starting = false;
         daemon.status.enter(Stage::Leading);
         daemon.accept_webhooks().await;
         // Others may have led since: what an earlier tenure of ours showed may be long gone.
         daemon.registry.clear_ownerless();
         loop {
-            providers.clear_leftovers();
+            providers.before_fleet();
             daemon.forges.recall_places(&daemon.store).await;
             let pools = daemon.config.pool_specs(daemon.clock.now());
             let background_tasks = BackgroundTasks::begin(daemon);
-            let pods = Pods::begin(daemon, providers.clusters());
-            let reviewing = daemon.app_state.reviewers().open(providers.reviewers());
+            let machine_upkeep = MachineUpkeep::begin(daemon, &providers);
+            let machine_auth = providers.capable(|it| it.machine_auth);
+            let reviewing = daemon.app_state.machine_auth().open(machine_auth);
             let mut fleet = self.start_fleet(daemon, &providers, pools.clone());
             let turn = self.watch_over(daemon, config_changes, stop, &mut fleet, pools).await;
-            drop((background_tasks, pods, reviewing));
+            drop((background_tasks, machine_upkeep, reviewing));
             match turn {
                 NextStep::Ended(end) => return Ok(end.into()),
                 NextStep::Rebuild(next) => {

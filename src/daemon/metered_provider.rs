@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ostler_actors::model::{ExitReport, MachineView, Observation, ProviderId, Sighting, Tail};
 use ostler_actors::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, MachineSink,
-    Provider, ProviderError, Watching,
+    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
+    ProviderCapabilities, ProviderError, Watching,
 };
 use tokio::time::Instant;
 
@@ -117,7 +117,7 @@ impl<P: Provider + ?Sized> Provider for Metered<P> {
         .await
     }
 
-    fn handover(&self) -> Handover {
-        self.inner.handover()
+    fn capabilities(&self) -> ProviderCapabilities {
+        self.inner.capabilities()
     }
 }

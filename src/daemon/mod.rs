@@ -19,16 +19,16 @@
 mod adapters;
 mod apply_config;
 mod background_tasks;
-mod external;
 mod leadership;
+mod machine_upkeep;
 mod metered_provider;
-mod pods;
 mod reload;
 mod service;
 mod standby;
 mod system;
 mod system_ports;
 
+use std::error::Error;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,21 +42,22 @@ use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
 use tracing::{error, info, warn};
 
-pub use adapters::{open_forge, open_kubernetes, try_provider};
-pub use external::probe_external;
+pub use adapters::{forge_services, provider_capabilities};
 pub use service::Service;
 pub use system::{on_system, stop_on_signal};
 
 use crate::config::watch::ConfigChange;
 use crate::config::{Config, Loaded, Synchronous, trace_collector};
 use crate::errors::chain;
-use crate::ports::{Stage, Status};
 use crate::http::{self, AppState, Following, Parts};
+use crate::ports::{Stage, Status};
+use crate::providers::OpenContext;
+use crate::store;
 use crate::store::{AesSeal, Durability, Options, SealError, SqlStore};
 use crate::telemetry::chronicle::Listener;
 use crate::telemetry::metrics::{Metrics, Recorder};
 use crate::telemetry::{notify, traces};
-use crate::{github, providers, store};
+use crate::tokens::Tokens;
 use adapters::{Forges, Lent};
 use apply_config::Deferred;
 use leadership::{Leadership, Over};
@@ -90,35 +91,17 @@ pub enum StartError {
     Forge {
         name: String,
         #[source]
-        source: github::BadSettings,
+        source: Box<dyn Error + Send + Sync>,
     },
-    /// A provider of processes.
     #[error("provider `{name}` cannot be used")]
-    Process {
+    Provider {
         name: String,
         #[source]
-        source: providers::process::OpenError,
+        source: Box<dyn Error + Send + Sync>,
     },
-    /// A provider that is an executable.
-    #[error("provider `{name}` cannot be used")]
-    External {
-        name: String,
-        #[source]
-        source: providers::external::OpenError,
-    },
-    /// A provider that could not be asked about itself.
-    #[error("provider `{name}` cannot be asked: {why}")]
-    Unasked { name: String, why: String },
-    /// A provider of pods.
-    #[error("provider `{name}` cannot be used")]
-    Kubernetes {
-        name: String,
-        #[source]
-        source: providers::kubernetes::OpenError,
-    },
-    /// The cluster would not take the pods of a pool.
-    #[error("the cluster refuses the pods of pool `{pool}`: {why}")]
-    Pod { pool: String, why: String },
+    /// The provider would not take the machines of a pool.
+    #[error("the provider refuses the machines of pool `{pool}`: {why}")]
+    Pool { pool: String, why: String },
     #[error("cannot listen for signals")]
     Signals(#[source] std::io::Error),
     #[error("cannot take the lease")]
@@ -194,7 +177,11 @@ impl Daemon {
         let left = reload::scopes_left(&live);
         let controller = store.controller().await.map_err(StartError::Records)?;
         let app_state = AppState::new(Parts {
-            store: &store,
+            inbox: Arc::new(store.clone()),
+            records: Arc::new(store.clone()),
+            history: Arc::new(store.clone()),
+            saves: store.health(),
+            schema: store::SCHEMA,
             fleet: actor_ref.clone(),
             registry: Arc::clone(&registry),
             status: Arc::clone(&status),
@@ -203,8 +190,8 @@ impl Daemon {
             controller: controller.id.clone(),
             metrics: Arc::clone(&metrics),
         })
-        .with_tokens(external::tokens(&seal));
-        app_state.open(&config, &forges.0, &left);
+        .with_tokens(machine_tokens(&seal));
+        app_state.open(&config, forges.services(), &left);
         let server = http::serve(&config.http, &app_state)?;
         let recorder = Recorder::new(
             Arc::clone(&metrics),
@@ -253,11 +240,15 @@ impl Daemon {
         self.lent.insert(name, provider);
     }
 
-    /// Returns what providers need beside their configuration.
-    fn means(&self) -> external::Means {
-        let (records, history) = (Arc::new(self.store.clone()), Arc::new(self.store.clone()));
-        let (tokens, lent) = (external::tokens(&self.seal), self.lent.clone());
-        external::Means { records, history, tokens, lent }
+    /// Returns what providers of a configuration may use, with the forges of that configuration.
+    fn open_context<'a>(&self, config: &'a Config, forges: &Forges) -> OpenContext<'a> {
+        let services = forges.services().into_iter();
+        OpenContext {
+            config,
+            forge_pages: services.map(|(id, forge)| (id, forge.web_url)).collect(),
+            tokens: machine_tokens(&self.seal),
+            records: Some((Arc::new(self.store.clone()), Arc::new(self.store.clone()))),
+        }
     }
 
     /// Returns how the doors are called.
@@ -341,6 +332,11 @@ impl Daemon {
         info!("stopped; no machine was touched");
         ended
     }
+}
+
+/// Returns what creates and checks the tokens of machines.
+fn machine_tokens(seal: &AesSeal) -> Tokens {
+    Tokens::new(&seal.key_for("runner tokens, version 1"))
 }
 
 /// Waits until the daemon shall stop.

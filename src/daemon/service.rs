@@ -24,8 +24,8 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
-use crate::ports::{Shown, Stage};
 use crate::config::ServiceManager;
+use crate::ports::{Shown, Stage};
 
 /// Speaks to whoever started the daemon; to nobody, if nobody wants to hear.
 #[derive(Clone, Default)]

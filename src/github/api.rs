@@ -14,15 +14,15 @@ use super::access::Proofs;
 use super::answer::Answer;
 use super::apps::{Account, App};
 use super::client::Client;
-use super::delivery_stats::Heard;
 use super::etags::Etags;
 use super::failure::Failure;
 use super::governor::{Governor, Lane, Limits, Resource};
 use super::identity::{Identity, Source};
 use super::route::{self, Route};
 use super::settings::{Auth, BadSettings, Settings};
-use super::tally::{Figures, RateFigure, Tally};
+use super::tally::Tally;
 use super::watch::Watch;
+use crate::ports::{ForgeFigures, RateBudget, WebhookFigures};
 
 /// Holds everything that asking takes.
 pub(super) struct ApiClient {
@@ -197,23 +197,23 @@ impl ApiClient {
         seats.into_iter().map(|seat| &seat.account).collect()
     }
 
-    pub(super) fn figures(&self) -> Figures {
+    pub(super) fn figures(&self) -> ForgeFigures {
         let mut rates = Vec::new();
         for identity in self.accounts.iter().flat_map(|seat| seat.account.identities()) {
             for resource in [Resource::Core, Resource::Registration] {
                 if let Some((limit, left, resets_in)) = identity.governor.left(resource) {
                     let (identity, resource) = (identity.name.clone(), resource.word());
-                    rates.push(RateFigure { identity, resource, limit, left, resets_in });
+                    rates.push(RateBudget { identity, resource, limit, left, resets_in });
                 }
             }
         }
         let requests = self.tally.counts();
         let clock_ahead_seconds = self.watch.seconds_ahead();
-        Figures {
+        ForgeFigures {
             requests,
             rates,
             clock_ahead_seconds,
-            heard: Heard::default(),
+            webhooks: WebhookFigures::default(),
             ending: Vec::new(),
         }
     }

@@ -28,11 +28,11 @@ use super::api::Question;
 use super::delivery_stats::Taken;
 use super::failure::Failure;
 use super::governor::Lane;
-use super::hooks::Delivery;
 use super::identity::Identity;
 use super::route::{self, PAGE, Route};
 use super::sweep_cursor::{Rest, SweepCursor};
 use super::wire::{lenient, maybe_date};
+use crate::ports::{DeliveryAttempt, HookRef};
 
 /// How far a sweep looks back behind the last one: attempts may be logged late.
 const OVERLAP: Duration = Duration::from_mins(15);
@@ -44,15 +44,6 @@ const SHOWN: &str = "20";
 const PAGES: usize = 500;
 /// The longest wait between two attempts of one delivery.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
-
-/// Names a hook whose deliveries can be asked for again. Enterprise hooks keep no log to read.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hook {
-    /// The one hook of the App.
-    App,
-    /// A hook of an organization or a repository.
-    Scope { scope: Scope, id: u64 },
-}
 
 /// Holds what a sweep brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,8 +85,8 @@ impl SweepReport {
 }
 
 impl Attempt {
-    fn shown(self) -> Delivery {
-        Delivery {
+    fn shown(self) -> DeliveryAttempt {
+        DeliveryAttempt {
             id: self.id,
             guid: self.guid,
             delivered_at: self.delivered_at,
@@ -110,7 +101,7 @@ impl GitHub {
     /// far as GitHub can.
     pub async fn sweep_deliveries(
         &self,
-        hook: &Hook,
+        hook: &HookRef,
         cursor: Option<SweepCursor>,
     ) -> Result<SweepReport, String> {
         let begun = Instant::now();
@@ -131,9 +122,9 @@ impl GitHub {
     }
 
     /// Returns the logs of a hook, and as whom each is read: every App has one of its own.
-    pub(super) fn logs<'a>(&self, hook: &'a Hook) -> Vec<Log<'a>> {
+    pub(super) fn logs<'a>(&self, hook: &'a HookRef) -> Vec<Log<'a>> {
         match hook {
-            Hook::App => {
+            HookRef::Shared => {
                 let path = || "/app/hook/deliveries".to_owned();
                 let log = |app: Arc<Identity>| Log {
                     name: app.name.clone(),
@@ -143,7 +134,7 @@ impl GitHub {
                 };
                 self.api.apps().into_iter().map(log).collect()
             }
-            Hook::Scope { scope, id } => {
+            HookRef::Scope { scope, id } => {
                 let path = format!("{}/deliveries", route::hook(scope, *id).path);
                 vec![Log { name: path.clone(), app: None, scope: Some(scope), path }]
             }
@@ -151,7 +142,7 @@ impl GitHub {
     }
 
     /// Reads the newest page of a log.
-    pub(super) async fn newest(&self, log: &Log<'_>) -> Result<Vec<Delivery>, Failure> {
+    pub(super) async fn newest(&self, log: &Log<'_>) -> Result<Vec<DeliveryAttempt>, Failure> {
         let route = route::other("deliveries", log.path.clone()).with("per_page", SHOWN);
         let answer = self.ask_log(log, Lane::Check, &Question::get(route)).await;
         Ok(answer

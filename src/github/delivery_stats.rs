@@ -12,57 +12,12 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use lru::LruCache;
 
-/// The upper ends of the steps that lateness is counted in, in seconds.
-pub const LATENESS: [f64; 11] =
-    [0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3_600.0, 21_600.0];
+use crate::ports::WebhookFigures;
+
 /// How many jobs are remembered as heard of; the oldest are forgotten first.
 const MAX_HEARD_JOBS: NonZeroUsize = NonZeroUsize::new(20_000).expect("more than none");
 /// From this age on, in seconds, a job that no webhook told of counts as missed.
 const OVERDUE: i64 = 60;
-
-/// Shows how well we hear.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Heard {
-    /// News of jobs that webhooks brought, repetitions included.
-    pub deliveries: u64,
-    /// Deliveries about jobs that GitHub's log names, each once however often it was tried.
-    pub logged: u64,
-    /// Those of them that nobody took at the first try.
-    pub missed: u64,
-    /// Jobs older than a minute that were found by asking and that no webhook had told this daemon of.
-    pub found_by_asking: u64,
-    /// How late news came.
-    pub lateness: Lateness,
-}
-
-impl Heard {
-    /// Returns the share of logged deliveries that were missed, from 0 to 1.
-    #[expect(clippy::cast_precision_loss, reason = "a share is for people")]
-    pub fn miss_rate(&self) -> f64 {
-        if self.logged == 0 { 0.0 } else { self.missed as f64 / self.logged as f64 }
-    }
-}
-
-/// Counts how late news came, in the manner of a Prometheus histogram.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Lateness {
-    /// How many were at most as late as each step of [`LATENESS`], steps below included.
-    pub at_most: [u64; LATENESS.len()],
-    /// How many there were.
-    pub count: u64,
-    /// The sum of all, in seconds.
-    pub sum: f64,
-}
-
-impl Lateness {
-    fn add(&mut self, seconds: f64) {
-        for (step, end) in self.at_most.iter_mut().zip(LATENESS) {
-            *step += u64::from(seconds <= end);
-        }
-        self.count += 1;
-        self.sum += seconds;
-    }
-}
 
 pub(super) struct DeliveryStats {
     since: Timestamp,
@@ -71,7 +26,7 @@ pub(super) struct DeliveryStats {
 
 #[derive(Default)]
 struct DeliveryCounts {
-    figures: Heard,
+    figures: WebhookFigures,
     jobs: Recent<u64>,
     deliveries: Recent<String>,
 }
@@ -138,7 +93,7 @@ impl DeliveryStats {
     }
 
     /// Returns the figures so far.
-    pub(super) fn figures(&self) -> Heard {
+    pub(super) fn figures(&self) -> WebhookFigures {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner).figures.clone()
     }
 }
@@ -199,7 +154,6 @@ mod tests {
         delivery_stats.logged("d", at(2), Taken::Yes);
         let heard = delivery_stats.figures();
         assert_eq!((heard.logged, heard.missed), (4, 1));
-        assert!((heard.miss_rate() - 0.25).abs() < 1e-9);
     }
 
     #[test]

@@ -9,38 +9,20 @@
 
 use ostler_actors::model::Scope;
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::GitHub;
 use super::api::Question;
-use super::deliveries::Hook;
 use super::failure::Failure;
 use super::governor::Lane;
 use super::paging::List;
 use super::route;
 use super::wire::lenient;
+use crate::ports::{DeliveryAttempt, HookRef, HookView, Installed};
 
 /// The one event we need.
 pub(super) const EVENT: &str = "workflow_job";
-
-/// Shows a hook as GitHub has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct HookView {
-    /// Its number; the hook of an App has none.
-    pub id: Option<u64>,
-    pub url: String,
-    /// Whether it is switched on.
-    pub active: bool,
-    /// What it tells of.
-    pub events: Vec<String>,
-    /// `json` or `form`.
-    pub content_type: String,
-    /// Whether it signs; with what, GitHub does not say.
-    pub signed: bool,
-    /// Whether it sends to anybody who answers, whatever their certificate.
-    pub careless: bool,
-}
 
 /// Says what a hook is to be.
 pub struct HookSpec<'a> {
@@ -48,15 +30,6 @@ pub struct HookSpec<'a> {
     pub url: &'a str,
     /// What it shall sign with.
     pub secret: &'a SecretString,
-}
-
-/// Tells what an installation did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Installed {
-    /// There was none; this one was made.
-    Made(u64),
-    /// This one was there; it is now as wished, its secret included.
-    Mended(u64),
 }
 
 #[derive(Deserialize)]
@@ -155,11 +128,15 @@ impl GitHub {
 
     /// Returns the hooks that send to us, by address, for those who look after deliveries: the
     /// App's own, else those of the scopes. What could not be looked at is said beside.
-    pub async fn hooks_that_reach(&self, url: &str, scopes: &[Scope]) -> (Vec<Hook>, Vec<String>) {
+    pub async fn hooks_that_reach(
+        &self,
+        url: &str,
+        scopes: &[Scope],
+    ) -> (Vec<HookRef>, Vec<String>) {
         match self.find_app_hook(url).await {
-            Ok(Some(_)) => return (vec![Hook::App], Vec::new()),
+            Ok(Some(_)) => return (vec![HookRef::Shared], Vec::new()),
             Ok(None) => {}
-            Err(failure) => return (vec![Hook::App], vec![failure.why()]),
+            Err(failure) => return (vec![HookRef::Shared], vec![failure.why()]),
         }
         let (mut hooks, mut unseen) = (Vec::new(), Vec::new());
         for scope in scopes.iter().filter(|scope| !matches!(scope, Scope::Enterprise(_))) {
@@ -168,7 +145,7 @@ impl GitHub {
                     found
                         .into_iter()
                         .filter_map(|hook| hook.id)
-                        .map(|id| Hook::Scope { scope: scope.clone(), id }),
+                        .map(|id| HookRef::Scope { scope: scope.clone(), id }),
                 ),
                 Err(failure) => unseen.push(format!("hooks of `{scope}`: {}", failure.why())),
             }
@@ -200,13 +177,13 @@ impl GitHub {
         };
         let answer = self.api.ask(scope, Lane::Check, &question).await?;
         match (answer.status, found) {
-            (200, Some(id)) => Ok(Installed::Mended(id)),
+            (200, Some(id)) => Ok(Installed::Updated(id)),
             (201, None) => {
                 let made: Wire = answer.read()?;
                 let id = made.id.ok_or_else(|| Failure::Lost {
                     why: "GitHub made a hook and did not say which".into(),
                 })?;
-                Ok(Installed::Made(id))
+                Ok(Installed::Created(id))
             }
             (_, _) => {
                 let what = format!("cannot install the hook of `{scope}`");
@@ -216,7 +193,7 @@ impl GitHub {
     }
 
     /// Returns the newest attempts of a hook to deliver, the last one first.
-    pub async fn hook_log(&self, hook: &Hook) -> Result<Vec<Delivery>, String> {
+    pub async fn hook_log(&self, hook: &HookRef) -> Result<Vec<DeliveryAttempt>, String> {
         let mut log = Vec::new();
         for whose in self.logs(hook) {
             log.extend(self.newest(&whose).await.map_err(Failure::why)?);
@@ -256,22 +233,8 @@ fn explained(scope: &Scope, failure: Failure) -> Failure {
     }
 }
 
-/// Shows one attempt to deliver.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Delivery {
-    pub id: u64,
-    /// The delivery, equal for all attempts of it.
-    pub guid: String,
-    /// When it was made.
-    pub delivered_at: Option<jiff::Timestamp>,
-    /// What was answered; 0 when nobody did.
-    pub status_code: u16,
-    /// What it told of.
-    pub event: String,
-}
-
 /// Says what is wrong with a hook, each in a sentence with the way out; nothing when all is well.
-pub fn faults(hook: &HookView, log: &[Delivery]) -> Vec<String> {
+pub fn faults(hook: &HookView, log: &[DeliveryAttempt]) -> Vec<String> {
     let mend =
         if hook.id.is_some() { "run `ostler hook install`" } else { "set it on the App's page" };
     let mut faults = Vec::new();
@@ -333,8 +296,14 @@ mod tests {
         }
     }
 
-    fn delivery(status_code: u16) -> Delivery {
-        Delivery { id: 1, guid: "a".into(), delivered_at: None, status_code, event: EVENT.into() }
+    fn delivery(status_code: u16) -> DeliveryAttempt {
+        DeliveryAttempt {
+            id: 1,
+            guid: "a".into(),
+            delivered_at: None,
+            status_code,
+            event: EVENT.into(),
+        }
     }
 
     #[test]

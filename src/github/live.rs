@@ -4,10 +4,9 @@
 //! unused in an hour; nothing else tells a right to write from a right to read.
 
 use ostler_actors::model::{Place, Scope};
-use serde::Serialize;
+use ostler_actors::ports::{Finding, Grade};
 
 use super::GitHub;
-use super::Hook;
 use super::answer::Answer;
 use super::api::Question;
 use super::apps::Reach;
@@ -17,48 +16,14 @@ use super::hooks::faults;
 use super::paging::List;
 use super::route::{self, Route};
 use super::wire;
+use crate::ports::{HookRef, HookView, ScopeCheck};
 
 /// From this many seconds on a wrong clock is a fault.
 const SKEW: i64 = 30;
 
-/// Says what a scope is wanted for.
-pub struct LiveCheck<'a> {
-    pub scope: &'a Scope,
-    /// The runner groups its pools name.
-    pub groups: &'a [&'a str],
-    /// Where its hook should send; none where jobs are found by asking alone.
-    pub url: Option<&'a str>,
-}
-
-/// Tells how a finding is to be taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Grade {
-    Ok,
-    /// It may work; somebody should look.
-    Doubt,
-    Wrong,
-}
-
-/// Holds one thing that was tried, and what came of it in a sentence.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    pub what: &'static str,
-    /// How it is to be taken.
-    pub grade: Grade,
-    /// What came of it, and the way out.
-    pub says: String,
-}
-
-impl Finding {
-    fn new(what: &'static str, grade: Grade, says: impl Into<String>) -> Self {
-        Self { what, grade, says: says.into() }
-    }
-}
-
 impl GitHub {
     /// Tries everything a scope needs.
-    pub async fn try_scope(&self, spec: &LiveCheck<'_>) -> Vec<Finding> {
+    pub async fn try_scope(&self, spec: &ScopeCheck<'_>) -> Vec<Finding> {
         let scope = spec.scope;
         let credential = self.try_credential(scope).await;
         let refused = credential.grade == Grade::Wrong;
@@ -247,14 +212,14 @@ impl GitHub {
         &self,
         scope: &Scope,
         url: &str,
-    ) -> Result<Option<(super::HookView, Hook)>, String> {
+    ) -> Result<Option<(HookView, HookRef)>, String> {
         if let Some(hook) = self.app_hook_to(url).await? {
-            return Ok(Some((hook, Hook::App)));
+            return Ok(Some((hook, HookRef::Shared)));
         }
         let found = self.hooks_to(scope, url).await?;
-        let with_id = |hook: super::HookView| {
+        let with_id = |hook: HookView| {
             let id = hook.id?;
-            Some((hook, Hook::Scope { scope: scope.clone(), id }))
+            Some((hook, HookRef::Scope { scope: scope.clone(), id }))
         };
         Ok(found.into_iter().find_map(with_id))
     }

@@ -39,6 +39,7 @@ mod keys;
 mod live;
 mod paging;
 mod places;
+mod ports;
 mod registrar;
 mod roster;
 mod route;
@@ -59,18 +60,17 @@ use jiff::Timestamp;
 use ostler_actors::model::{ForgeId, JobNotice, Place, RunnerName};
 use ostler_actors::ports::{Chance, Clock};
 
-pub use deliveries::{Hook, SweepReport};
-pub use delivery_stats::{Heard, LATENESS, Lateness};
+pub use deliveries::SweepReport;
 pub use governor::{
     Budget, Governor, Held, Lane, Limits, Permit, RateLimitHeaders, Resource, Ruling,
 };
-pub use hooks::{Delivery, HookSpec, HookView, Installed, faults};
-pub use live::{Finding, Grade, LiveCheck};
+pub use hooks::{HookSpec, faults};
+use settings::web_url;
 pub use settings::{Auth, BadSettings, Credential, Settings};
 pub use sweep_cursor::SweepCursor;
-pub use tally::{Figures, RateFigure};
-pub use versions::EndingVersion;
 
+use crate::config::ForgeSettings;
+use crate::ports::ForgeFigures;
 use api::ApiClient;
 use delivery_stats::DeliveryStats;
 use etags::Etags;
@@ -79,12 +79,15 @@ use places::Places;
 use search_cursor::SearchCursor;
 use unknown_runners::UnknownRunners;
 use versions::Ending;
-use webhook::JobEvent;
+use webhook::{JobEvent, Secrets};
 
 /// Is GitHub to the core. Cheap to clone; clones share tokens, budgets and memory.
 #[derive(Clone)]
 pub struct GitHub {
     forge: ForgeId,
+    secrets: Arc<Secrets>,
+    /// Where its pages are.
+    web_url: Arc<str>,
     api: Arc<ApiClient>,
     groups: Arc<Groups>,
     places: Arc<Places>,
@@ -96,6 +99,16 @@ pub struct GitHub {
 }
 
 impl GitHub {
+    /// Opens the forge of a `[forge.NAME]`; it asks GitHub nothing yet.
+    pub fn open(
+        name: &str,
+        settings: &ForgeSettings,
+        clock: Arc<dyn Clock>,
+        chance: Arc<dyn Chance>,
+    ) -> Result<Self, BadSettings> {
+        Self::new(Settings::from_config(name, settings), clock, chance)
+    }
+
     /// Makes the adapter; it asks GitHub nothing yet. Must be called inside a tokio runtime,
     /// which then carries the connections.
     pub fn new(
@@ -104,10 +117,14 @@ impl GitHub {
         chance: Arc<dyn Chance>,
     ) -> Result<Self, BadSettings> {
         let forge = settings.forge.clone();
+        let secrets = Arc::new(Secrets::new(&settings.webhook_secrets));
+        let web_url = web_url(&settings.api_url).into();
         let api = Arc::new(ApiClient::new(settings, clock, chance)?);
         let delivery_stats = Arc::new(DeliveryStats::begin(api.watch.there()));
         Ok(Self {
             forge,
+            secrets,
+            web_url,
             api,
             groups: Arc::default(),
             places: Arc::default(),
@@ -124,8 +141,8 @@ impl GitHub {
         self.places.remember(place);
     }
 
-    /// Takes news that a webhook brought: counts it, remembers the repository, and returns the
-    /// notice with its date by our clock.
+    /// Takes the notice that a webhook brought: counts it, remembers the repository, and returns
+    /// it with its date by our clock.
     pub fn hear(&self, event: JobEvent) -> JobNotice {
         let JobEvent { mut notice, happened_at } = event;
         self.delivery_stats.record(notice.id.number, happened_at, self.api.watch.there());
@@ -136,9 +153,9 @@ impl GitHub {
 
     /// Returns what was asked so far, what is left of the budgets, how well we hear, how wrong our
     /// clock is, and which versions of the runner end soon.
-    pub fn figures(&self) -> Figures {
-        let (heard, ending) = (self.delivery_stats.figures(), self.ending.all());
-        Figures { heard, ending, ..self.api.figures() }
+    pub fn figures(&self) -> ForgeFigures {
+        let (webhooks, ending) = (self.delivery_stats.figures(), self.ending.all());
+        ForgeFigures { webhooks, ending, ..self.api.figures() }
     }
 
     /// Returns since when, and why, GitHub could not say whether a runner works.

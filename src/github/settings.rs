@@ -6,6 +6,8 @@ use std::time::Duration;
 use ostler_actors::model::{ForgeId, Scope};
 use secrecy::SecretString;
 
+use crate::config;
+
 /// Holds the settings of one GitHub.
 pub struct Settings {
     /// Its name in the config.
@@ -14,6 +16,8 @@ pub struct Settings {
     pub api_url: String,
     /// Who asks, each where it may; several for one scope share the load.
     pub credentials: Vec<Credential>,
+    /// What webhooks are signed with: none, one, or two during a change.
+    pub webhook_secrets: Vec<SecretString>,
     /// How many registrations a minute each identity may make; 0 is without limit.
     pub jit_per_minute: u32,
     /// The share of each identity's budget that listings may use, from 0 to 1.
@@ -32,12 +36,34 @@ impl Settings {
         Self { credentials: vec![credential], ..Self::of(forge, api_url) }
     }
 
+    /// Returns the settings of a `[forge.NAME]`.
+    pub fn from_config(name: &str, forge: &config::ForgeSettings) -> Self {
+        let auth = |auth: &config::Auth| match auth {
+            config::Auth::App { client_id, private_key } => {
+                Auth::App { client_id: client_id.clone(), private_key: private_key.text().clone() }
+            }
+            config::Auth::Token(token) => Auth::Token(token.text().clone()),
+        };
+        let credential = |it: &config::Credential| Credential {
+            scopes: it.scopes.clone(),
+            auth: auth(&it.auth),
+        };
+        Self {
+            credentials: forge.credentials.iter().map(credential).collect(),
+            webhook_secrets: forge.webhook_secrets.iter().map(|it| it.text().clone()).collect(),
+            jit_per_minute: forge.jit_per_minute,
+            poll_budget: forge.poll_budget,
+            ..Self::of(ForgeId::new(name), forge.api_url.clone())
+        }
+    }
+
     /// Returns the documented defaults for one API; credentials are still to come.
     pub fn of(forge: ForgeId, api_url: impl Into<String>) -> Self {
         Self {
             forge,
             api_url: api_url.into(),
             credentials: Vec::new(),
+            webhook_secrets: Vec::new(),
             jit_per_minute: 166,
             poll_budget: 0.1,
             timeout: Duration::from_secs(20),
@@ -119,4 +145,50 @@ pub enum BadSettings {
     /// The certificates cannot be read.
     #[error("`ca` cannot be trusted: {0}")]
     Ca(String),
+}
+
+/// Returns where the pages of a forge are, by the address of its API.
+pub(super) fn web_url(api_url: &str) -> String {
+    if api_url == "https://api.github.com" {
+        return "https://github.com".into();
+    }
+    let own = api_url.trim_end_matches('/');
+    own.strip_suffix("/api/v3").unwrap_or(own).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Outside;
+
+    #[test]
+    fn the_pages_of_a_forge_are_found_from_its_api() {
+        assert_eq!(web_url("https://api.github.com"), "https://github.com");
+        assert_eq!(web_url("https://git.acme.com/api/v3"), "https://git.acme.com");
+        assert_eq!(web_url("http://127.0.0.1:1"), "http://127.0.0.1:1");
+    }
+
+    #[test]
+    fn a_credential_keeps_its_scopes() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("ostler.toml");
+        let text = r#"
+            [forge.github]
+            kind = "github"
+
+            [[forge.github.credential]]
+            name = "one"
+            scopes = ["acme"]
+            token = { env = "ONE" }
+
+            [[forge.github.credential]]
+            name = "other"
+            token = { env = "OTHER" }
+        "#;
+        std::fs::write(&file, text).unwrap();
+        let config = config::load(&file, &Outside::text_only()).unwrap().config;
+        let settings = Settings::from_config("github", &config.forges["github"]);
+        let scopes: Vec<_> = settings.credentials.into_iter().map(|it| it.scopes).collect();
+        assert_eq!(scopes, [vec!["acme".parse().unwrap()], vec![]]);
+    }
 }

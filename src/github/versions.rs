@@ -19,40 +19,10 @@ use super::governor::Lane;
 use super::paging::List;
 use super::route;
 use super::wire::{self, maybe_date};
+use crate::ports::EndingVersion;
 
 /// From how many days ahead the end of a version is worth a word.
 const AHEAD: i64 = 14;
-
-/// Tells that a version ends soon.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndingVersion {
-    pub version: String,
-    /// When it is sent no more jobs, or no longer registers, whichever is earlier.
-    pub ends_at: Timestamp,
-}
-
-impl EndingVersion {
-    /// Returns how many whole days are left; fewer than none when it has ended.
-    pub fn days_left(&self, now: Timestamp) -> i64 {
-        self.ends_at.duration_since(now).as_hours().div_euclid(24)
-    }
-
-    /// Says it to a person.
-    pub fn sentence(&self, now: Timestamp) -> String {
-        let version = &self.version;
-        let cure = "replace the image or `runner_dir` by a newer release of actions/runner";
-        match (self.ends_at <= now, self.days_left(now)) {
-            (true, _) => format!("runner {version} is no longer sent jobs by GitHub; {cure}"),
-            (false, ..=0) => {
-                format!("runner {version} is sent no more jobs within a day; {cure}")
-            }
-            (false, 1) => format!("runner {version} is sent jobs for one more day; {cure}"),
-            (false, days) => {
-                format!("runner {version} is sent jobs for {days} more days; {cure}")
-            }
-        }
-    }
-}
 
 /// Remembers what ends soon, by scope, as it was last told.
 #[derive(Default)]

@@ -14,13 +14,9 @@ use ostler_actors::registry::Registry;
 use super::api::EventHub;
 use super::follow::Forgotten;
 use super::gate::Gate;
-use super::runner::{Boot, Reviewers};
+use super::runner::{Boot, MachineAuths};
 use crate::config::Config;
-use crate::ports::Status;
-use crate::github::GitHub;
-use crate::github::webhook::Secrets;
-use crate::ports::{History, SaveHealth};
-use crate::store::SqlStore;
+use crate::ports::{ForgeServices, ForgeWebhooks, History, SaveHealth, Status};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::notify::Sources;
 use crate::telemetry::waits::Waits;
@@ -33,15 +29,17 @@ pub struct AppState {
     pub(super) records: Arc<dyn Records>,
     pub(super) history: Arc<dyn History>,
     pub(super) saves: SaveHealth,
+    /// The schema version of the store.
+    pub(super) schema: usize,
     pub(super) fleet: ActorRef<ToFleet>,
     pub(super) registry: Arc<Registry>,
     pub(super) status: Arc<Status>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) reviewers: Reviewers,
+    pub(super) machine_auth: MachineAuths,
     /// The configuration in force.
     pub(super) config: Arc<ArcSwap<Config>>,
     /// The forges of that configuration.
-    pub(super) forges: Arc<ArcSwap<BTreeMap<ForgeId, GitHub>>>,
+    pub(super) forges: Arc<ArcSwap<BTreeMap<ForgeId, ForgeServices>>>,
     pub(super) gate: Arc<Gate>,
     pub(super) event_hub: Arc<EventHub>,
     pub(super) waits: Arc<Waits>,
@@ -50,18 +48,22 @@ pub struct AppState {
     /// This installation.
     pub(super) controller: ControllerId,
     pub(super) started_at: Timestamp,
-    /// Who may deliver; nothing while nobody may.
-    hooks: Arc<ArcSwapOption<BTreeMap<String, Arc<Hook>>>>,
+    /// The forges that may deliver; none while no delivery is taken.
+    webhook_targets: Arc<ArcSwapOption<BTreeMap<String, Arc<WebhookTarget>>>>,
     /// What checks the tokens of machines.
     pub(super) tokens: Option<Tokens>,
     /// What machines are set up with, by pool; those of pools that went are kept.
     boots: Arc<ArcSwap<BTreeMap<String, Arc<Boot>>>>,
 }
 
-/// What doors are made of.
-pub struct Parts<'a> {
-    /// The records.
-    pub store: &'a SqlStore,
+/// What an [`AppState`] is made of.
+pub struct Parts {
+    pub inbox: Arc<dyn Inbox>,
+    pub records: Arc<dyn Records>,
+    pub history: Arc<dyn History>,
+    pub saves: SaveHealth,
+    /// The schema version of the store.
+    pub schema: usize,
     /// The way to the fleet.
     pub fleet: ActorRef<ToFleet>,
     /// The board.
@@ -78,34 +80,34 @@ pub struct Parts<'a> {
     pub metrics: Arc<Metrics>,
 }
 
-/// Tells who stands at the door.
+/// Tells whether a forge of this name may deliver.
 pub(super) enum WebhookSource {
-    /// A forge of ours.
-    Known(Arc<Hook>),
-    /// No forge of ours.
-    Stranger,
-    /// Whoever it is: nothing is taken now.
+    Known(Arc<WebhookTarget>),
+    /// No forge of this name sends webhooks here.
+    Unknown,
+    /// Deliveries are not taken now, whatever the forge.
     Shut,
 }
 
-/// What is known about the sender of webhooks.
-pub(super) struct Hook {
+/// What a delivery of one forge is judged by.
+pub(super) struct WebhookTarget {
     pub(super) forge: ForgeId,
-    pub(super) secrets: Secrets,
+    pub(super) webhooks: Arc<dyn ForgeWebhooks>,
     pub(super) scopes: Vec<Scope>,
-    pub(super) github: GitHub,
 }
 
 impl AppState {
     /// Makes the doors; no forge may deliver yet.
-    pub fn new(parts: Parts<'_>) -> Self {
-        let Parts { store, fleet, registry, status, clock, config, controller, metrics } = parts;
+    pub fn new(parts: Parts) -> Self {
+        let Parts { inbox, records, history, saves, schema, .. } = parts;
+        let Parts { fleet, registry, status, clock, config, controller, metrics, .. } = parts;
         let started_at = clock.now();
         Self {
-            inbox: Arc::new(store.clone()),
-            records: Arc::new(store.clone()),
-            history: Arc::new(store.clone()),
-            saves: store.health(),
+            inbox,
+            records,
+            history,
+            saves,
+            schema,
             fleet,
             registry,
             status,
@@ -119,8 +121,8 @@ impl AppState {
             metrics,
             controller,
             started_at,
-            reviewers: Reviewers::default(),
-            hooks: Arc::default(),
+            machine_auth: MachineAuths::default(),
+            webhook_targets: Arc::default(),
             tokens: None,
             boots: Arc::default(),
         }
@@ -133,30 +135,23 @@ impl AppState {
     }
 
     /// Lets the forges of a configuration deliver: for its pools, and for `left`, where runners
-    /// of pools are left that are configured no more.
+    /// of removed pools are left.
     pub fn open(
         &self,
         config: &Arc<Config>,
-        forges: &BTreeMap<ForgeId, GitHub>,
+        forges: BTreeMap<ForgeId, ForgeServices>,
         left: &[(ForgeId, Scope)],
     ) {
-        let hook = |(id, github): (&ForgeId, &GitHub)| {
-            let secrets: Vec<_> = config
-                .forges
-                .get(id.as_str())
-                .map(|forge| forge.webhook_secrets.iter().map(|it| it.text().clone()).collect())
-                .unwrap_or_default();
+        let target = |(id, forge): (&ForgeId, &ForgeServices)| {
+            let webhooks = Arc::clone(forge.webhooks.as_ref()?);
             let pools = config.pools.iter().filter(|pool| pool.forge == id.as_str());
             let left = left.iter().filter(|(forge, _)| forge == id).map(|(_, scope)| scope);
-            let hook = Hook {
-                forge: id.clone(),
-                secrets: Secrets::new(&secrets),
-                scopes: pools.map(|pool| &pool.scope).chain(left).cloned().collect(),
-                github: github.clone(),
-            };
-            (id.as_str().to_owned(), Arc::new(hook))
+            let scopes = pools.map(|pool| &pool.scope).chain(left).cloned().collect();
+            let target = WebhookTarget { forge: id.clone(), webhooks, scopes };
+            Some((id.as_str().to_owned(), Arc::new(target)))
         };
-        self.hooks.store(Some(Arc::new(forges.iter().map(hook).collect())));
+        let targets = forges.iter().filter_map(target).collect();
+        self.webhook_targets.store(Some(Arc::new(targets)));
         for pool in &config.pools {
             self.metrics.know_pool(&pool.name);
         }
@@ -165,20 +160,20 @@ impl AppState {
         }
         // A machine of a pool that was just removed may be on its way here.
         let mut boots = (**self.boots.load()).clone();
-        boots.extend(Boot::all(config));
+        boots.extend(Boot::all(config, &forges));
         self.boots.store(Arc::new(boots));
         self.config.store(Arc::clone(config));
-        self.forges.store(Arc::new(forges.clone()));
+        self.forges.store(Arc::new(forges));
     }
 
-    /// Returns who can tell whose a machine's token is.
-    pub fn reviewers(&self) -> &Reviewers {
-        &self.reviewers
+    /// Returns the providers that review the tokens of machines.
+    pub fn machine_auth(&self) -> &MachineAuths {
+        &self.machine_auth
     }
 
     /// Takes no deliveries any more: the sender keeps them and is asked later.
     pub fn shut(&self) {
-        self.hooks.store(None);
+        self.webhook_targets.store(None);
     }
 
     /// Returns what the notifier looks at.
@@ -217,11 +212,11 @@ impl AppState {
     }
 
     pub(super) fn webhook_source(&self, forge: &str) -> WebhookSource {
-        match &*self.hooks.load() {
+        match &*self.webhook_targets.load() {
             None => WebhookSource::Shut,
-            Some(hooks) => hooks
+            Some(targets) => targets
                 .get(forge)
-                .map_or(WebhookSource::Stranger, |hook| WebhookSource::Known(Arc::clone(hook))),
+                .map_or(WebhookSource::Unknown, |target| WebhookSource::Known(Arc::clone(target))),
         }
     }
 }

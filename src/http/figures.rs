@@ -48,7 +48,7 @@ impl AppState {
             *pools.entry(name.to_owned()).or_default().jobs.entry(state).or_default() += count;
         }
         let forges = self.forges.load();
-        let figures = forges.iter().map(|(id, github)| (id.to_string(), github.figures()));
+        let figures = forges.iter().map(|(id, forge)| (id.to_string(), forge.monitor.figures()));
         Board {
             pools,
             forges: figures.collect(),

@@ -1,4 +1,4 @@
-//! The doors as a stranger meets them: real sockets, heads without bodies.
+//! The servers as an unknown client meets them: real sockets, heads without bodies.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::config::{Config, Outside, load};
 use crate::github::{Credential, GitHub, Settings};
+use crate::ports::{ForgeAdapter as _, ForgeServices};
 use crate::store::{Options, SqlStore};
 
 struct Epoch;
@@ -49,7 +50,11 @@ async fn stage() -> Stage {
     let clock = Arc::new(Epoch) as Arc<dyn Clock>;
     let config = Arc::new(config);
     let app_state = AppState::new(Parts {
-        store: &store,
+        inbox: Arc::new(store.clone()),
+        records: Arc::new(store.clone()),
+        history: Arc::new(store.clone()),
+        saves: store.health(),
+        schema: 0,
         fleet: ActorRef::default(),
         registry: Arc::default(),
         status: Arc::default(),
@@ -63,14 +68,14 @@ async fn stage() -> Stage {
 }
 
 /// Returns the one forge of the configuration.
-fn forges(config: &Config) -> BTreeMap<ForgeId, GitHub> {
+fn forges(config: &Config) -> BTreeMap<ForgeId, ForgeServices> {
     let id = ForgeId::new(config.forges.keys().next().expect("a forge").as_str());
     let settings = Settings {
         credentials: vec![Credential::token("a-token".into())],
         ..Settings::of(id.clone(), "http://127.0.0.1:1")
     };
     let github = GitHub::new(settings, Arc::new(Epoch), Arc::new(Epoch)).expect("a forge");
-    BTreeMap::from([(id, github)])
+    BTreeMap::from([(id, github.services())])
 }
 
 /// Sends a head that announces a body, no body, and returns the line of the answer.
@@ -87,14 +92,14 @@ async fn knock(stage: &Stage, forge: &str, length: u64) -> String {
 }
 
 #[actix_web::test]
-async fn nobody_waits_for_a_body_that_will_not_be_taken() {
+async fn a_body_that_will_not_be_taken_is_not_waited_for() {
     let stage = stage().await;
     let forges = forges(&stage.config);
     let name = forges.keys().next().expect("a forge").to_string();
     let answer = knock(&stage, &name, 100).await;
     assert!(answer.contains(" 503 "), "before anything is open: {answer}");
-    stage.app_state.open(&stage.config, &forges, &[]);
-    let answer = knock(&stage, "nobody", 100).await;
+    stage.app_state.open(&stage.config, forges, &[]);
+    let answer = knock(&stage, "unknown", 100).await;
     assert!(answer.contains(" 404 "), "{answer}");
     let answer = knock(&stage, &name, 100).await;
     assert!(answer.contains(" 401 "), "unsigned: {answer}");
@@ -112,11 +117,12 @@ async fn scopes_with_runners_left_are_listened_to_beside_those_of_pools() {
     let id = forges.keys().next().expect("a forge").clone();
     let left = Scope::Organization("left".into());
     let elsewhere = (ForgeId::new("another"), Scope::Organization("other".into()));
-    stage.app_state.open(&stage.config, &forges, &[(id.clone(), left.clone()), elsewhere]);
-    let app_state::WebhookSource::Known(hook) = stage.app_state.webhook_source(id.as_str()) else {
+    stage.app_state.open(&stage.config, forges, &[(id.clone(), left.clone()), elsewhere]);
+    let app_state::WebhookSource::Known(target) = stage.app_state.webhook_source(id.as_str())
+    else {
         panic!("the forge is known");
     };
     let pools = stage.config.pools.iter().map(|pool| pool.scope.clone());
     let expected: Vec<Scope> = pools.chain([left]).collect();
-    assert_eq!(hook.scopes, expected);
+    assert_eq!(target.scopes, expected);
 }

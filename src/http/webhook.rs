@@ -1,11 +1,10 @@
 //! Takes what a forge delivers: verified on the bytes as they came, durable, then 202.
 //!
-//! Who it is and what the head says come first: nobody is given room for a body who does not name
-//! a forge of ours, signs nothing, or announces more than a forge sends.
+//! The sender and the headers are judged first: a request that names no forge of ours, is not
+//! signed, or announces more than its forge sends, is refused before its body is read.
 
 use std::time::Duration;
 
-use actix_web::http::header::CONTENT_LENGTH;
 use actix_web::{HttpRequest, HttpResponse, web};
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::model::JobNotice;
@@ -13,12 +12,12 @@ use ostler_actors::ports::Acceptance;
 use tracing::{debug, warn};
 
 use super::AppState;
-use super::app_state::{Hook, WebhookSource};
+use super::app_state::{WebhookSource, WebhookTarget};
 use super::problem::problem;
-use crate::github::webhook::{self, MAX_DELIVERY_BYTES, Refusal, Request, WebhookEvent};
+use crate::ports::{DeliveryRefusal, Received};
 
-/// How long a body may take; GitHub itself gives up after ten seconds.
-const SLOW_BODY: Duration = Duration::from_secs(10);
+/// How long a body may take; GitHub gives up after ten seconds.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Takes one delivery.
 pub(super) async fn deliver(
@@ -27,9 +26,9 @@ pub(super) async fn deliver(
     request: HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
-    let hook = match app_state.webhook_source(&forge) {
-        WebhookSource::Known(hook) => hook,
-        WebhookSource::Stranger => {
+    let target = match app_state.webhook_source(&forge) {
+        WebhookSource::Known(target) => target,
+        WebhookSource::Unknown => {
             return problem(404, "no forge of that name is configured; compare the hook's address");
         }
         WebhookSource::Shut => {
@@ -39,69 +38,46 @@ pub(super) async fn deliver(
             );
         }
     };
-    let (answer, outcome) = receive(&app_state, &hook, &request, payload).await;
-    app_state.metrics.count_webhook(hook.forge.as_str(), outcome);
+    let (answer, outcome) = receive(&app_state, &target, &request, payload).await;
+    app_state.metrics.count_webhook(target.forge.as_str(), outcome);
     answer
 }
 
-/// Takes one delivery of a forge of ours; also returns the word it is counted under.
+/// Takes one delivery of a configured forge; also returns its outcome for the metrics.
 async fn receive(
     app_state: &AppState,
-    hook: &Hook,
+    target: &WebhookTarget,
     request: &HttpRequest,
     payload: web::Payload,
 ) -> (HttpResponse, &'static str) {
-    if let Some(refusal) = at_first_sight(request) {
-        return (refuse(&refusal), refusal.outcome());
-    }
-    let body = match read(payload, SLOW_BODY).await {
-        Ok(body) => body,
-        Err((answer, outcome)) => return (answer, outcome),
-    };
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
-    let delivery = Request {
-        event: header("X-GitHub-Event"),
-        delivery: header("X-GitHub-Delivery"),
-        signature: header("X-Hub-Signature-256"),
-        body: &body,
+    if let Err(refusal) = target.webhooks.screen(&header) {
+        return refuse(&refusal);
+    }
+    let body = match read(payload, target.webhooks.max_body_bytes()).await {
+        Ok(body) => body,
+        Err(answer) => return answer,
     };
     let now = app_state.clock.now();
-    match webhook::open(&hook.secrets, delivery, &hook.forge, &hook.scopes, now) {
-        Ok(WebhookEvent::Job(event)) => {
-            let notice = hook.github.hear(*event);
-            keep(app_state, notice).await
+    match target.webhooks.receive(&header, &body, &target.scopes, now) {
+        Ok(Received::Job(notice)) => accept(app_state, *notice).await,
+        Ok(Received::NoJob(outcome)) => {
+            debug!(forge.id = %target.forge, "delivery: {outcome}");
+            (HttpResponse::Accepted().finish(), outcome)
         }
-        Ok(
-            event @ (WebhookEvent::Ping | WebhookEvent::Elsewhere(_) | WebhookEvent::Ignored(_)),
-        ) => {
-            debug!(forge.id = %hook.forge, "delivery: {}", event.outcome());
-            (HttpResponse::Accepted().finish(), event.outcome())
-        }
-        Err(refusal) => (refuse(&refusal), refusal.outcome()),
+        Err(refusal) => refuse(&refusal),
     }
-}
-
-/// Returns why a delivery is refused for its head alone.
-fn at_first_sight(request: &HttpRequest) -> Option<Refusal> {
-    let headers = request.headers();
-    let announced = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-    if announced.is_some_and(|text| {
-        text.parse().is_ok_and(|length: u64| length > MAX_DELIVERY_BYTES as u64)
-    }) {
-        return Some(Refusal::TooLarge);
-    }
-    (!headers.contains_key("X-Hub-Signature-256")).then_some(Refusal::Unsigned)
 }
 
 /// Reads a body that is neither too large nor too slow.
 async fn read(
     payload: web::Payload,
-    timeout: Duration,
+    limit: usize,
 ) -> Result<web::Bytes, (HttpResponse, &'static str)> {
-    match tokio::time::timeout(timeout, payload.to_bytes_limited(MAX_DELIVERY_BYTES)).await {
+    match tokio::time::timeout(BODY_TIMEOUT, payload.to_bytes_limited(limit)).await {
         Ok(Ok(Ok(body))) => Ok(body),
         Ok(Ok(Err(why))) => Err((problem(400, &format!("the body broke off: {why}")), "malformed")),
-        Ok(Err(_)) => Err((refuse(&Refusal::TooLarge), Refusal::TooLarge.outcome())),
+        Ok(Err(_)) => Err(refuse(&DeliveryRefusal::TooLarge { limit })),
         Err(_) => {
             Err((problem(408, "the body took too long; the delivery was not taken"), "failed"))
         }
@@ -109,9 +85,9 @@ async fn read(
 }
 
 /// Makes a notice durable, tells the fleet, and only then accepts it.
-async fn keep(app_state: &AppState, notice: JobNotice) -> (HttpResponse, &'static str) {
+async fn accept(app_state: &AppState, notice: JobNotice) -> (HttpResponse, &'static str) {
     let Some(id) = notice.delivery.clone() else {
-        return (problem(400, "the delivery has no id (`X-GitHub-Delivery`)"), "malformed");
+        return (problem(400, "the delivery has no id"), "malformed");
     };
     match app_state.inbox.accept(id, notice.clone()).await {
         Ok(Acceptance::New) => {
@@ -128,12 +104,12 @@ async fn keep(app_state: &AppState, notice: JobNotice) -> (HttpResponse, &'stati
     }
 }
 
-fn refuse(refusal: &Refusal) -> HttpResponse {
+fn refuse(refusal: &DeliveryRefusal) -> (HttpResponse, &'static str) {
     debug!("delivery refused: {refusal}");
     let status = match refusal {
-        Refusal::TooLarge => 413,
-        Refusal::Unsigned | Refusal::BadSignature => 401,
-        Refusal::Malformed(_) => 400,
+        DeliveryRefusal::TooLarge { .. } => 413,
+        DeliveryRefusal::Unsigned | DeliveryRefusal::BadSignature => 401,
+        DeliveryRefusal::Malformed(_) => 400,
     };
-    problem(status, &refusal.to_string())
+    (problem(status, &refusal.to_string()), refusal.outcome())
 }

@@ -9,8 +9,8 @@ use std::collections::{HashMap, HashSet};
 use ostler_actors::model::{Epoch, MachineName};
 use ostler_actors::ports::{Acceptance, InstanceSave, JobSave, SaveError};
 
-use crate::ports::AuditEntry;
 use super::rows::{self, EventRow, ExitRow, InstanceRow, JobKey, JobRow};
+use crate::ports::AuditEntry;
 
 /// Holds one thing to be made durable, already in the words of the tables.
 #[derive(Debug)]

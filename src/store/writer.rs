@@ -9,6 +9,7 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::Options;
 use super::batch::{Answer, Failure, Known, Op, Plan, plan};
 use super::error::{OpenError, describe, is_about_the_data};
 use super::link::{Arg, Link, int, text};
@@ -16,7 +17,6 @@ use super::place::Place;
 use super::rows::json;
 use super::sql::{Sql, sql};
 use super::upkeep::{self, Order, Pruned};
-use super::Options;
 use crate::ports::SaveHealth;
 
 /// Holds what is asked of the writer and the way back to the one who asked.

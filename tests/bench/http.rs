@@ -16,11 +16,10 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use ostler::config::{Config, Outside, load};
-use ostler::ports::{Stage, Status};
 use ostler::daemon::on_system;
 use ostler::http::{AppState, Parts, serve};
-use ostler::ports::History as _;
-use ostler::store::{Options, SqlStore};
+use ostler::ports::{History as _, Stage, Status};
+use ostler::store::{Options, SCHEMA, SqlStore};
 use ostler_actors::mail::ActorRef;
 use ostler_actors::model::{PoolSpec, Subject};
 use ostler_actors::ports::{Clock, InstanceRows as _};
@@ -91,7 +90,11 @@ async fn measure(registry: Arc<Registry>) {
     let status = Arc::<Status>::default();
     status.enter(Stage::Leading);
     let app_state = AppState::new(Parts {
-        store: &store,
+        inbox: Arc::new(store.clone()),
+        records: Arc::new(store.clone()),
+        history: Arc::new(store.clone()),
+        saves: store.health(),
+        schema: SCHEMA,
         fleet: ActorRef::default(),
         registry,
         status,

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use ostler::demo::github::{Options, SeenCall, SimGitHub, SimHookOwner};
-use ostler::github::{GitHub, Hook, HookSpec, LiveCheck};
+use ostler::github::{GitHub, HookSpec};
+use ostler::ports::{HookRef, ScopeCheck};
 use ostler_actors::model::{Place, Scope};
 use ostler_actors::ports::{Forge as _, Roster as _, RunnerRef};
 use serde_json::Value;
@@ -74,9 +75,9 @@ async fn everything(sim: &SimGitHub, github: &GitHub, scope: &Scope) {
     sim.until(|sim| sim.attempts(app).iter().all(|attempt| attempt.status != 0)).await;
     sim.until(|sim| sim.attempts(hook).iter().all(|attempt| attempt.status != 0)).await;
     if !matches!(scope, Scope::Enterprise(_)) {
-        let of_scope = Hook::Scope { scope: scope.clone(), id: hook };
+        let of_scope = HookRef::Scope { scope: scope.clone(), id: hook };
         assert!(!github.sweep_deliveries(&of_scope, None).await.unwrap().asked_again.is_empty());
-        github.sweep_deliveries(&Hook::App, None).await.unwrap();
+        github.sweep_deliveries(&HookRef::Shared, None).await.unwrap();
         let url = "http://127.0.0.1:9/another";
         let secret = "hush".to_owned().into();
         for _ in 0..2 {
@@ -84,7 +85,7 @@ async fn everything(sim: &SimGitHub, github: &GitHub, scope: &Scope) {
             github.install_hook(scope, &removal).await.unwrap();
         }
         assert_eq!(github.hooks_to(scope, url).await.unwrap().len(), 1);
-        let removal = LiveCheck { scope, groups: &["Default"], url: Some(url) };
+        let removal = ScopeCheck { scope, groups: &["Default"], url: Some(url) };
         assert!(github.try_scope(&removal).await.iter().all(|it| it.what != "settings"));
         sim.lie(|lies| lies.version_ends = Some(jiff::Timestamp::now()));
         let ending = github.ending_versions(scope, &["runner:2.300.0"], jiff::Timestamp::now());

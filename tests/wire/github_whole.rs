@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ostler::demo::github::{Options, SimHookOwner};
-use ostler::github::Hook;
+use ostler::ports::HookRef;
 use ostler_actors::model::{Place, Scope, Sighting};
 use ostler_actors::ports::{Forge as _, Roster as _, RunnerRef};
 
@@ -131,10 +131,10 @@ async fn hooks_are_found_by_address_and_an_app_has_its_own() {
     let id = sim.add_hook(SimHookOwner::Scope(web.clone()), url, "hush");
     sim.add_hook(SimHookOwner::Scope(acme()), "http://127.0.0.1:9/elsewhere", "hush");
     let found = github.hooks_that_reach(url, &scopes).await;
-    assert_eq!(found, (vec![Hook::Scope { scope: web.clone(), id }], vec![]));
+    assert_eq!(found, (vec![HookRef::Scope { scope: web.clone(), id }], vec![]));
     sim.lie(|lies| lies.forbidden = vec!["/orgs/acme/hooks"]);
     let (hooks, unseen) = github.hooks_that_reach(url, &scopes).await;
     assert_eq!((hooks.len(), unseen.len()), (1, 1), "one that cannot be seen hides no other");
     sim.add_hook(SimHookOwner::App, url, "hush");
-    assert_eq!(github.hooks_that_reach(url, &scopes).await, (vec![Hook::App], vec![]));
+    assert_eq!(github.hooks_that_reach(url, &scopes).await, (vec![HookRef::Shared], vec![]));
 }

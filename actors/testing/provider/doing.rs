@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use super::{Hand, Kind, Machine, SimProvider, Stage};
 use crate::model::{End, HostName, MachineView, RunnerId, WarrantKind};
 use crate::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Handover, Jit, MachineRef, Provider, ProviderError,
+    CreateError, CreateOrder, Deletion, Grace, Jit, MachineRef, Provider, ProviderCapabilities,
+    ProviderError,
 };
 use crate::testing::clock::millis;
 use crate::testing::happening::Happening;
@@ -51,8 +52,8 @@ impl Provider for SimProvider {
         answer
     }
 
-    fn handover(&self) -> Handover {
-        Handover::WithOrder
+    fn capabilities(&self) -> ProviderCapabilities {
+        ProviderCapabilities::default()
     }
 }
 

@@ -46,6 +46,11 @@ pub struct Kubernetes {
     pub poller_image: Option<String>,
 }
 
+/// Returns the image that is meant when none is named: ours, of this version.
+pub fn default_poller_image() -> String {
+    format!("ostler:{}", env!("CARGO_PKG_VERSION"))
+}
+
 pub(crate) fn read(section: &Section<'_>) -> Kubernetes {
     if section.wrote("context") && !section.wrote("kubeconfig") {
         section.note(section.error("context", "a `context` needs a `kubeconfig` to be in").help(

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 pub use external::External;
-pub use kubernetes::Kubernetes;
+pub use kubernetes::{Kubernetes, default_poller_image};
 pub use process::{Limits, Process};
 
 use super::daemon::Daemon;

@@ -13,10 +13,9 @@ use super::shapes::{
     Budget, EndingVersion, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts, Pool,
     QueueMinute, Totals, Webhooks, all_states,
 };
-use crate::ports::Stage;
-use crate::github::{Figures, GitHub, RateFigure};
 use crate::http::AppState;
 use crate::http::problem::Problem;
+use crate::ports::{ForgeFigures, ForgeServices, RateBudget, Stage};
 
 /// Shows everything at a glance.
 #[utoipa::path(
@@ -142,7 +141,7 @@ impl AppState {
 
     /// Returns the forges and what they still let us ask.
     pub(in crate::http) fn forges(&self, now: Timestamp) -> Vec<Forge> {
-        let budget = |rate: RateFigure| Budget {
+        let budget = |rate: RateBudget| Budget {
             credential: rate.identity,
             resource: rate.resource.into(),
             remaining: rate.left,
@@ -151,8 +150,9 @@ impl AppState {
                 .ok()
                 .and_then(|wait| now.checked_add(wait).ok()),
         };
-        let forge = |(id, github): (&ForgeId, &GitHub)| {
-            let Figures { rates, heard, clock_ahead_seconds, ending, .. } = github.figures();
+        let forge = |(id, forge): (&ForgeId, &ForgeServices)| {
+            let ForgeFigures { rates, webhooks, clock_ahead_seconds, ending, .. } =
+                forge.monitor.figures();
             let ending = ending.into_iter().map(|it| EndingVersion {
                 sentence: it.sentence(now),
                 version: it.version,
@@ -160,13 +160,13 @@ impl AppState {
             });
             Forge {
                 name: id.to_string(),
-                kind: "github".into(),
+                kind: forge.kind.into(),
                 budgets: rates.into_iter().map(budget).collect(),
                 clock_ahead_seconds,
                 webhooks: Webhooks {
-                    logged: heard.logged,
-                    missed: heard.missed,
-                    found_by_asking: heard.found_by_asking,
+                    logged: webhooks.logged,
+                    missed: webhooks.missed,
+                    found_by_asking: webhooks.found_by_asking,
                 },
                 ending_versions: ending.collect(),
             }

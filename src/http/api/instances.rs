@@ -172,7 +172,7 @@ impl AppState {
     /// Says why the forge could not tell whether a job runs there, if that is what keeps it.
     fn forge_doubt(&self, row: &model::Instance, now: Timestamp) -> Option<String> {
         let forges = self.forges.load();
-        let (at, why) = forges.get(&row.forge)?.doubt_about(&row.runner_name(row.mints))?;
+        let (at, why) = forges.get(&row.forge)?.monitor.doubt_about(&row.runner_name(row.mints))?;
         let asked = elapsed(at, now).as_secs();
         (!row.state.is_over()).then(|| {
             format!(

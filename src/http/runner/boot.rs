@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ostler_actors::model::Scope;
+use ostler_actors::model::{ForgeId, Scope};
 use serde_json::Value;
 
 use crate::config::{Config, Pool, ProviderSettings};
-use crate::providers::external::{Release, web_url};
+use crate::ports::{ForgeServices, Release};
 
 /// Describes what the machines of one pool are set up with.
 pub(in crate::http) struct Boot {
@@ -30,18 +30,22 @@ pub(in crate::http) struct Boot {
 
 impl Boot {
     /// Returns what every pool of external machines needs, by its name.
-    pub(in crate::http) fn all(config: &Config) -> BTreeMap<String, Arc<Self>> {
-        let of = |pool: &Pool| Some((pool.name.clone(), Arc::new(Self::of(pool, config)?)));
+    pub(in crate::http) fn all(
+        config: &Config,
+        forges: &BTreeMap<ForgeId, ForgeServices>,
+    ) -> BTreeMap<String, Arc<Self>> {
+        let of = |pool: &Pool| Some((pool.name.clone(), Arc::new(Self::of(pool, config, forges)?)));
         config.pools.iter().filter_map(of).collect()
     }
 
-    fn of(pool: &Pool, config: &Config) -> Option<Self> {
-        let release = match config.providers.get(&pool.provider)? {
-            ProviderSettings::External(external) => Release {
-                version: external.runner_version.clone(),
-                mirror: external.runner_mirror.clone(),
-            },
-            ProviderSettings::Kubernetes(_) | ProviderSettings::Process(_) => return None,
+    fn of(pool: &Pool, config: &Config, forges: &BTreeMap<ForgeId, ForgeServices>) -> Option<Self> {
+        // Only machines of external providers set themselves up over HTTP.
+        let ProviderSettings::External(external) = config.providers.get(&pool.provider)? else {
+            return None;
+        };
+        let release = Release {
+            version: external.runner_version.clone(),
+            mirror: external.runner_mirror.clone(),
         };
         let mut proxies = BTreeMap::new();
         if let Some(proxy) = &pool.proxy {
@@ -52,7 +56,7 @@ impl Boot {
         }
         Some(Self {
             home: config.http.public_url.clone().unwrap_or_default(),
-            web: web_url(&config.forges.get(&pool.forge)?.api_url),
+            web: forges.get(pool.forge.as_str())?.web_url.clone(),
             scope: pool.scope.clone(),
             labels: pool.labels.clone(),
             os: pool.os.clone(),

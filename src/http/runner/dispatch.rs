@@ -21,7 +21,7 @@ use ostler_actors::fleet::ToFleet;
 use ostler_actors::instance::Dispatch;
 use ostler_actors::mail::NoAnswer;
 use ostler_actors::model::{Instance, InstanceId, ProviderId, State};
-use secrecy::SecretString;
+use ostler_actors::ports::{MachineRef, MachineToken, TokenReview};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -29,7 +29,6 @@ use tracing::debug;
 
 use crate::http::AppState;
 use crate::http::problem::problem;
-use crate::providers::identity::{Identity, Reviewed};
 
 /// How long one turn may take.
 const POLL_TIMEOUT: Duration = Duration::from_secs(50);
@@ -68,17 +67,19 @@ pub(super) async fn dispatch(
             Ok(Ok(Err(_))) | Err(_) => return problem(400, "the body broke off"),
             Ok(Err(_)) => return problem(413, "the body is too large"),
         };
-    let (provider, identity) = match whose(&app_state, &token, question.instance.as_deref()).await {
-        Ok(proven) => proven,
+    let (provider, proven) = match whose(&app_state, &token, question.instance.as_deref()).await {
+        Ok(found) => found,
         Err(answer) => return answer,
     };
-    let row = match row_of(&app_state, &identity.name).await {
+    let row = match row_of(&app_state, proven.name.as_str()).await {
         Ok(row) => row,
         Err(answer) => return answer,
     };
     if row.provider != provider
-        || row.machine.as_str() != identity.name
-        || row.uid.as_deref() != Some(identity.uid.as_str())
+        || row.machine != proven.name
+        // Without the provider's id a token would prove a name alone, which a successor may bear.
+        || proven.uid.is_none()
+        || row.uid != proven.uid
     {
         debug!(instance.id = %row.id, "a machine asked for work that is not this instance's");
         return problem(403, "this token proves another machine than the instance's");
@@ -101,21 +102,20 @@ pub(super) async fn dispatch(
 /// Finds out whose the token is: asks the provider of the named instance, or every one.
 async fn whose(
     app_state: &AppState,
-    token: &SecretString,
+    token: &MachineToken,
     named: Option<&str>,
-) -> Result<(ProviderId, Identity), HttpResponse> {
-    let Some(reviewers) = app_state.reviewers.now() else {
+) -> Result<(ProviderId, MachineRef), HttpResponse> {
+    let Some(providers) = app_state.machine_auth.now() else {
         return Err(later("this daemon does not lead"));
     };
     let of = named.and_then(|name| app_state.registry.instance(&InstanceId::from(name)));
-    let of = of.map(|row| row.provider.clone()).filter(|id| reviewers.contains_key(id));
-    let mut answer = problem(401, "nobody of ours knows this token");
-    for (id, reviewer) in reviewers.iter().filter(|(id, _)| of.as_ref().is_none_or(|of| of == *id))
-    {
-        match reviewer.review(token).await {
-            Reviewed::Belongs(identity) => return Ok((id.clone(), identity)),
-            Reviewed::Refused(why) => answer = problem(401, &why),
-            Reviewed::Unknown(why) => {
+    let of = of.map(|row| row.provider.clone()).filter(|id| providers.contains_key(id));
+    let mut answer = problem(401, "no provider knows this token");
+    for (id, auth) in providers.iter().filter(|(id, _)| of.as_ref().is_none_or(|of| of == *id)) {
+        match auth.review(token).await {
+            TokenReview::Belongs(machine) => return Ok((id.clone(), machine)),
+            TokenReview::Refused(why) => answer = problem(401, &why),
+            TokenReview::Unknown(why) => {
                 debug!(provider.id = %id, "a token could not be reviewed: {why}");
                 answer = later("its provider could not be asked about the token");
             }
@@ -151,9 +151,9 @@ fn later(why: &str) -> HttpResponse {
     problem(503, &format!("{why}; ask again"))
 }
 
-fn bearer(request: &HttpRequest) -> Option<SecretString> {
+fn bearer(request: &HttpRequest) -> Option<MachineToken> {
     let value = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
     let (kind, token) = value.split_once(' ')?;
     let token = token.trim();
-    (kind.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| SecretString::from(token))
+    (kind.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| MachineToken::new(token))
 }

@@ -16,14 +16,14 @@ mod bearer;
 mod boot;
 mod callbacks;
 mod dispatch;
+mod machine_auth;
 mod metadata;
-mod reviewers;
 mod script;
 
 use actix_web::web;
 
 pub(super) use boot::Boot;
-pub(super) use reviewers::Reviewers;
+pub(super) use machine_auth::MachineAuths;
 
 /// Says what machines may reach.
 pub(super) fn routes(app: &mut web::ServiceConfig) {

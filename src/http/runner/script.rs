@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Boot;
-use crate::providers::external::filled;
+use crate::ports::fill_script;
 
 const LINUX: &str = include_str!("scripts/linux.sh");
 const WINDOWS: &str = include_str!("scripts/windows.ps1");
@@ -25,7 +25,7 @@ pub(super) fn install(boot: &Boot, runner: &str, token: &str) -> String {
         ("CA_BUNDLE", boot.ca.as_ref().map(|pem| STANDARD.encode(pem)).unwrap_or_default()),
     ];
     values.extend(boot.proxies.iter().map(|(name, value)| (*name, value.clone())));
-    filled(&boot.os, LINUX, WINDOWS, &values)
+    fill_script(&boot.os, LINUX, WINDOWS, &values)
 }
 
 /// Returns the runner's `.env`: a variable a line.
@@ -67,7 +67,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::providers::external::Release;
+    use crate::ports::Release;
 
     fn boot(os: &str) -> Boot {
         Boot {

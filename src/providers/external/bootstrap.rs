@@ -7,8 +7,9 @@ use ostler_actors::ports::CreateOrder;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::settings::{ExternalSettings, Release};
+use super::settings::ExternalSettings;
 use super::wrapper::{self, Home, KEY};
+use crate::ports::Release;
 
 /// The platforms there are runners for, in GitHub's words.
 const PLATFORMS: &[(&str, &str)] = &[

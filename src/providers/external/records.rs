@@ -33,7 +33,7 @@ pub trait MachineRecords: Send + Sync {
 }
 
 /// Reads the records of the store.
-pub struct Recorded {
+pub(super) struct Recorded {
     records: Arc<dyn Records>,
     history: Arc<dyn History>,
     provider: ProviderId,
@@ -41,7 +41,11 @@ pub struct Recorded {
 
 impl Recorded {
     /// Makes the book of one provider.
-    pub fn new(records: Arc<dyn Records>, history: Arc<dyn History>, provider: ProviderId) -> Self {
+    pub(super) fn new(
+        records: Arc<dyn Records>,
+        history: Arc<dyn History>,
+        provider: ProviderId,
+    ) -> Self {
         Self { records, history, provider }
     }
 

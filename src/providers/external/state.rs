@@ -13,7 +13,7 @@ use ostler_actors::model::{
 };
 use ostler_actors::ports::{
     CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, Provider,
-    ProviderError,
+    ProviderCapabilities, ProviderError,
 };
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -219,15 +219,22 @@ impl Provider for External {
         self.state.delete(machine).await
     }
 
-    fn handover(&self) -> Handover {
-        Handover::Fetched
+    fn capabilities(&self) -> ProviderCapabilities {
+        let shared = Arc::new(self.clone());
+        ProviderCapabilities {
+            handover: Handover::Fetched,
+            self_check: Some(Arc::clone(&shared) as _),
+            startup: Some(shared),
+            ..ProviderCapabilities::default()
+        }
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::providers::external::{Interface, Release};
+    use crate::ports::Release;
+    use crate::providers::external::Interface;
 
     /// Returns plain settings for an executable.
     pub(in crate::providers::external) fn settings(executable: &str) -> ExternalSettings {

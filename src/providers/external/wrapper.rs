@@ -6,6 +6,8 @@
 
 use serde_json::Value;
 
+use crate::ports::fill_script;
+
 /// Where providers look for the script in a pool's specs.
 pub(super) const KEY: &str = "runner_install_template";
 
@@ -59,31 +61,7 @@ pub(super) fn script(os: &str, home: &Home) -> String {
         ("https_proxy", home.proxy("https")),
         ("no_proxy", home.no_proxy()),
     ];
-    filled(os, LINUX, WINDOWS, &values)
-}
-
-/// Returns the script of an operating system with values written into it, quoted for its shell.
-pub(crate) fn filled(os: &str, linux: &str, windows: &str, values: &[(&str, String)]) -> String {
-    let assign = |(name, value): &(&str, String)| {
-        let value = harmless(value);
-        if os == "windows" {
-            format!("$env:{name} = '{}'\n", value.replace('\'', "''"))
-        } else {
-            format!("export {name}='{}'\n", value.replace('\'', r"'\''"))
-        }
-    };
-    let told: String = values.iter().map(assign).collect();
-    let body = if os == "windows" { windows } else { linux };
-    // The first line says what reads it, and must stay the first.
-    match body.split_once('\n') {
-        Some((first, rest)) if first.starts_with("#!") => format!("{first}\n{told}{rest}"),
-        Some(_) | None => format!("{told}{body}"),
-    }
-}
-
-/// Returns a value in which no template language finds work and no line ends.
-fn harmless(value: &str) -> String {
-    value.replace("{{", "{ {").replace(['\n', '\r'], " ")
+    fill_script(os, LINUX, WINDOWS, &values)
 }
 
 #[cfg(test)]

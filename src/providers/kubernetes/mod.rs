@@ -9,7 +9,7 @@
 //!
 //! No custom resource, no finalizer. A pod carries whose it is as labels; everything else is read
 //! from its status by plain functions: `guard` says what its shape proves about the runner,
-//! `exit` how it ended, `protection` what others are told about evicting it, `nodes` which nodes are
+//! `exit` how it ended, `marks` what other programs read about evicting it, `nodes` which nodes are
 //! being emptied. The shell around
 //! them makes one call each, with a deadline and without retries of its own.
 //!
@@ -28,13 +28,12 @@ mod exit_report;
 #[cfg(test)]
 mod fixtures;
 mod guard;
-mod marking;
+mod marks;
 mod names;
 mod nodes;
 mod overlay;
 mod pod;
 pub mod poller;
-mod protection;
 mod provider;
 mod review;
 mod rights;
@@ -45,8 +44,7 @@ mod view;
 mod watch;
 
 pub use client::OpenError;
-pub use nodes::Leaving;
-pub use protection::{Protection, protection};
-pub use provider::Kubernetes;
-pub use rights::{Granted, Need, RIGHTS, Rehearsed, Right, is_needed};
-pub use settings::{AUDIENCE, KubernetesSettings, default_poller_image};
+pub use nodes::DrainedNodes;
+pub use provider::{Kubernetes, open};
+pub use rights::{Granted, Need, RIGHTS, Right};
+pub use settings::{AUDIENCE, KubernetesSettings};

@@ -5,6 +5,8 @@
 //! them: its pods may still be working, and nobody can move them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::{Node, NodeSpec};
@@ -12,10 +14,14 @@ use kube::Api;
 use kube::core::{ApiResource, Object};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use ostler_actors::model::HostName;
+use ostler_actors::ports::{DrainSink, HostDrains, Watching};
 use serde::de::IgnoredAny;
 
 use super::client::Reached;
 use super::provider::Kubernetes;
+
+/// How soon an unreachable cluster is asked for its nodes again.
+const REACH_RETRY_DELAY: Duration = Duration::from_secs(15);
 
 /// Taints by which nodes are taken away, and who writes them.
 const HANDS: &[(&str, &str)] = &[
@@ -30,7 +36,7 @@ const HANDS: &[(&str, &str)] = &[
 ];
 
 /// Nodes that are being emptied, and why.
-pub type Leaving = BTreeMap<HostName, String>;
+pub type DrainedNodes = BTreeMap<HostName, String>;
 
 /// A node as it is read: nothing of its long status.
 type Shape = Object<NodeSpec, IgnoredAny>;
@@ -51,16 +57,16 @@ fn why(node: &NodeSpec) -> Option<String> {
 
 #[derive(Default)]
 struct Memory {
-    leaving: Leaving,
+    leaving: DrainedNodes,
     /// What the listing under way has shown so far.
-    listing: Option<Leaving>,
+    listing: Option<DrainedNodes>,
 }
 
 impl Memory {
     /// Takes an event; returns whether what is known is whole.
     fn take(&mut self, event: watcher::Event<Shape>) -> bool {
         match event {
-            watcher::Event::Init => self.listing = Some(Leaving::new()),
+            watcher::Event::Init => self.listing = Some(DrainedNodes::new()),
             watcher::Event::InitApply(node) => {
                 if let (Some(listing), Some((name, Some(why)))) =
                     (&mut self.listing, departure(&node))
@@ -98,9 +104,9 @@ impl Reached {
 impl Kubernetes {
     /// Follows which nodes are being emptied: all of them at each change, or why that is not
     /// known at the moment. Never ends.
-    pub async fn leaving_nodes(
+    pub async fn drained_nodes(
         &self,
-    ) -> Result<impl Stream<Item = Result<Leaving, String>> + Send + use<>, String> {
+    ) -> Result<impl Stream<Item = Result<DrainedNodes, String>> + Send + use<>, String> {
         let reached = self.state.cluster.reach().await.map_err(|why| why.to_string())?;
         let events = watcher(reached.slim_nodes(), watcher::Config::default()).default_backoff();
         let mut memory = Memory::default();
@@ -111,6 +117,31 @@ impl Kubernetes {
             };
             std::future::ready(word)
         }))
+    }
+}
+
+impl HostDrains for Kubernetes {
+    fn watch_drains(&self, sink: Arc<dyn DrainSink>) -> Watching {
+        let task = tokio::spawn(report_drains(self.clone(), sink)).abort_handle();
+        Watching::until_dropped(move || task.abort())
+    }
+}
+
+async fn report_drains(cluster: Kubernetes, sink: Arc<dyn DrainSink>) {
+    loop {
+        match cluster.drained_nodes().await {
+            Ok(nodes) => {
+                let mut nodes = Box::pin(nodes);
+                while let Some(drained) = nodes.next().await {
+                    match drained {
+                        Ok(drained) => sink.draining(drained),
+                        Err(why) => sink.blind(why),
+                    }
+                }
+            }
+            Err(why) => sink.blind(why),
+        }
+        tokio::time::sleep(REACH_RETRY_DELAY).await;
     }
 }
 

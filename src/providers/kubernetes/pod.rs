@@ -11,12 +11,12 @@
 
 use k8s_openapi::api::core::v1::Pod;
 use ostler_actors::model::{Binding, HostName, State};
-use ostler_actors::ports::CreateOrder;
+use ostler_actors::ports::{CreateOrder, Protection};
 use serde_json::{Map, Value, json};
 
+use super::marks;
 use super::names::{self, CA, PREFIX, STATE};
 use super::overlay;
-use super::protection::protection;
 use super::seen::{POLLER, RUNNER};
 use super::settings::{AUDIENCE, KubernetesSettings};
 
@@ -110,7 +110,7 @@ fn plain(order: &CreateOrder, settings: &KubernetesSettings) -> Result<Value, Ba
 fn mark_as_ours(made: &mut Value, order: &CreateOrder) {
     let names::Marks { labels, annotations } =
         names::marks(&order.stamp, order.pool.revision.as_str());
-    let protection = protection(order.pool.binding, State::Starting);
+    let protection = Protection::of(order.pool.binding, State::Starting);
     let metadata = &mut made["metadata"];
     metadata["name"] = json!(order.name);
     for (kind, ours) in [("labels", labels), ("annotations", annotations)] {
@@ -121,8 +121,8 @@ fn mark_as_ours(made: &mut Value, order: &CreateOrder) {
             metadata[kind][key] = json!(value);
         }
     }
-    metadata["labels"][STATE] = json!(protection.label());
-    for (key, value) in protection.annotations() {
+    metadata["labels"][STATE] = json!(marks::label(protection));
+    for (key, value) in marks::annotations(protection) {
         if let Some(value) = value {
             metadata["annotations"][key] = json!(value);
         }

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use kube::api::ListParams;
 use ostler_actors::model::{ExitReport, MachineView, Observation, Sighting};
 use ostler_actors::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, MachineSink,
-    Provider, ProviderError, Watching,
+    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
+    ProviderCapabilities, ProviderError, Watching,
 };
 
 use super::client::{CALL, Cluster, Failure, OpenError, within};
@@ -16,6 +16,8 @@ use super::review::Reviews;
 use super::seen::Seen;
 use super::settings::KubernetesSettings;
 use super::{exit_report, view, watch};
+use crate::config;
+use crate::providers::{OpenContext, Opened};
 
 /// How many pods are listed at once.
 const PAGE: u32 = 500;
@@ -31,6 +33,12 @@ pub(super) struct ProviderState {
     pub(super) settings: KubernetesSettings,
     pub(super) cluster: Cluster,
     pub(super) reviews: Reviews,
+}
+
+/// Opens the provider of a `[provider.NAME]`.
+pub fn open(kubernetes: &config::Kubernetes, context: &OpenContext<'_>) -> Opened {
+    let settings = KubernetesSettings::from_config(kubernetes, context.config);
+    Ok(Arc::new(Kubernetes::open(settings)?))
 }
 
 impl Kubernetes {
@@ -107,7 +115,15 @@ impl Provider for Kubernetes {
             .map_err(|why| ProviderError::Later { after: why.retry_after(), why: why.to_string() })
     }
 
-    fn handover(&self) -> Handover {
-        Handover::WithOrder
+    fn capabilities(&self) -> ProviderCapabilities {
+        let shared = Arc::new(self.clone());
+        ProviderCapabilities {
+            machine_auth: Some(Arc::clone(&shared) as _),
+            marks: Some(Arc::clone(&shared) as _),
+            host_drains: Some(Arc::clone(&shared) as _),
+            dry_run: Some(Arc::clone(&shared) as _),
+            self_check: Some(shared),
+            ..ProviderCapabilities::default()
+        }
     }
 }

@@ -8,18 +8,17 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use k8s_openapi::api::authentication::v1::{
-    TokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
+    TokenReview as KubeTokenReview, TokenReviewSpec, TokenReviewStatus, UserInfo,
 };
 use kube::Api;
 use kube::api::PostParams;
-use secrecy::{ExposeSecret as _, SecretString};
+use ostler_actors::ports::{MachineAuth, MachineRef, MachineToken, TokenReview};
 use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::client::within;
 use super::provider::Kubernetes;
 use super::settings::AUDIENCE;
-use crate::providers::identity::{Identity, Reviewed, Reviewer};
 
 /// How long an answer is believed.
 const GOOD: Duration = Duration::from_mins(5);
@@ -31,19 +30,19 @@ const MANY: usize = 50_000;
 
 /// Remembers answers by the hash of their token; a token itself is never kept.
 #[derive(Default)]
-pub(super) struct Reviews(Mutex<BTreeMap<[u8; 32], (Instant, Reviewed)>>);
+pub(super) struct Reviews(Mutex<BTreeMap<[u8; 32], (Instant, TokenReview)>>);
 
 impl Reviews {
-    fn known(&self, token: &[u8; 32]) -> Option<Reviewed> {
+    fn known(&self, token: &[u8; 32]) -> Option<TokenReview> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(token).filter(|(until, _)| *until > Instant::now()).map(|(_, it)| it.clone())
     }
 
-    fn keep(&self, token: [u8; 32], reviewed: &Reviewed) {
+    fn keep(&self, token: [u8; 32], reviewed: &TokenReview) {
         let good_for = match reviewed {
-            Reviewed::Belongs(_) => GOOD,
-            Reviewed::Refused(_) => BAD,
-            Reviewed::Unknown(_) => return,
+            TokenReview::Belongs(_) => GOOD,
+            TokenReview::Refused(_) => BAD,
+            TokenReview::Unknown(_) => return,
         };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MANY {
@@ -56,12 +55,12 @@ impl Reviews {
 }
 
 #[async_trait]
-impl Reviewer for Kubernetes {
-    async fn review(&self, token: &SecretString) -> Reviewed {
+impl MachineAuth for Kubernetes {
+    async fn review(&self, token: &MachineToken) -> TokenReview {
         // Anybody may knock, and machines of other providers have tickets of their own: what is not
         // even meant for us is nothing a cluster should see, and no reason to ask it.
-        if !is_for_us(token.expose_secret()) {
-            return Reviewed::Refused("this token is for somebody else".into());
+        if !is_for_us(token.reveal()) {
+            return TokenReview::Refused("this token is for somebody else".into());
         }
         let hash = hash(token);
         if let Some(known) = self.state.reviews.known(&hash) {
@@ -74,22 +73,22 @@ impl Reviewer for Kubernetes {
 }
 
 impl Kubernetes {
-    async fn ask(&self, token: &SecretString) -> Reviewed {
+    async fn ask(&self, token: &MachineToken) -> TokenReview {
         let reached = match self.state.cluster.reach().await {
             Ok(reached) => reached,
-            Err(why) => return Reviewed::Unknown(why.to_string()),
+            Err(why) => return TokenReview::Unknown(why.to_string()),
         };
-        let question = TokenReview {
+        let question = KubeTokenReview {
             spec: TokenReviewSpec {
                 audiences: Some(vec![AUDIENCE.into()]),
-                token: Some(token.expose_secret().to_owned()),
+                token: Some(token.reveal().to_owned()),
             },
-            ..TokenReview::default()
+            ..KubeTokenReview::default()
         };
-        let reviews = Api::<TokenReview>::all(reached.client.clone());
+        let reviews = Api::<KubeTokenReview>::all(reached.client.clone());
         match within(CALL_TIMEOUT, reviews.create(&PostParams::default(), &question)).await {
             Ok(answer) => judge(answer.status.unwrap_or_default(), &reached.namespace),
-            Err(why) => Reviewed::Unknown(why.to_string()),
+            Err(why) => TokenReview::Unknown(why.to_string()),
         }
     }
 }
@@ -116,8 +115,8 @@ fn is_for_us(token: &str) -> bool {
 }
 
 /// Judges the server's answer: good, for us, of a pod in our namespace.
-fn judge(status: TokenReviewStatus, namespace: &str) -> Reviewed {
-    let refused = |why: &str| Reviewed::Refused(why.to_owned());
+fn judge(status: TokenReviewStatus, namespace: &str) -> TokenReview {
+    let refused = |why: &str| TokenReview::Refused(why.to_owned());
     if status.authenticated != Some(true) {
         return refused("the cluster does not know this token, or it is too old");
     }
@@ -131,7 +130,9 @@ fn judge(status: TokenReviewStatus, namespace: &str) -> Reviewed {
         return refused("this token is from another namespace");
     }
     match (extra(&user, "pod-name"), extra(&user, "pod-uid")) {
-        (Some(name), Some(uid)) => Reviewed::Belongs(Identity { name, uid }),
+        (Some(name), Some(uid)) => {
+            TokenReview::Belongs(MachineRef { name: name.as_str().into(), uid: Some(uid) })
+        }
         (_, _) => refused("this token is bound to no pod"),
     }
 }
@@ -141,9 +142,8 @@ fn extra(user: &UserInfo, key: &str) -> Option<String> {
     found.first().filter(|text| !text.is_empty()).cloned()
 }
 
-fn hash(token: &SecretString) -> [u8; 32] {
-    let digest =
-        aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.expose_secret().as_bytes());
+fn hash(token: &MachineToken) -> [u8; 32] {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, token.reveal().as_bytes());
     let mut hash = [0; 32];
     hash.copy_from_slice(digest.as_ref());
     hash
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_token_of_a_pod_names_the_pod() {
-        let identity = Identity { name: "linux-1".into(), uid: "u1".into() };
-        assert_eq!(judge(status(), "runners"), Reviewed::Belongs(identity));
+        let machine = MachineRef { name: "linux-1".into(), uid: Some("u1".into()) };
+        assert_eq!(judge(status(), "runners"), TokenReview::Belongs(machine));
     }
 
     #[test]
@@ -186,9 +186,9 @@ mod tests {
         let user = UserInfo { extra: None, ..status().user.unwrap() };
         bad.push(TokenReviewStatus { user: Some(user), ..status() });
         for status in bad {
-            assert!(matches!(judge(status, "runners"), Reviewed::Refused(_)));
+            assert!(matches!(judge(status, "runners"), TokenReview::Refused(_)));
         }
-        assert!(matches!(judge(status(), "runner"), Reviewed::Refused(_)));
+        assert!(matches!(judge(status(), "runner"), TokenReview::Refused(_)));
     }
 
     #[test]
@@ -207,9 +207,9 @@ mod tests {
     #[test]
     fn a_failure_to_ask_is_not_remembered() {
         let reviews = Reviews::default();
-        reviews.keep([1; 32], &Reviewed::Unknown("down".into()));
+        reviews.keep([1; 32], &TokenReview::Unknown("down".into()));
         assert_eq!(reviews.known(&[1; 32]), None);
-        reviews.keep([1; 32], &Reviewed::Refused("no".into()));
-        assert_eq!(reviews.known(&[1; 32]), Some(Reviewed::Refused("no".into())));
+        reviews.keep([1; 32], &TokenReview::Refused("no".into()));
+        assert_eq!(reviews.known(&[1; 32]), Some(TokenReview::Refused("no".into())));
     }
 }

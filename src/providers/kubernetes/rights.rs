@@ -1,15 +1,16 @@
-//! Whether the cluster would let us: every right we use, asked for by name, and every pool's pod as
-//! a rehearsal that changes nothing.
+//! Whether the cluster would let us: every right we use, asked for by name, and every pool's pod in
+//! a dry run.
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
 use kube::Api;
 use kube::api::PostParams;
 use ostler_actors::model::{Binding, PoolSpec, Stamp};
-use ostler_actors::ports::CreateOrder;
+use ostler_actors::ports::{CreateOrder, DryRun, DryRunResult, Finding, Grade, SelfCheck};
 
 use super::client::{CALL, Failure, within};
 use super::pod;
@@ -84,17 +85,6 @@ pub enum Granted {
     Unknown(String),
 }
 
-/// Tells what a rehearsal brought.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Rehearsed {
-    /// The cluster would take such a pod.
-    Fits,
-    /// It would not, and says why.
-    Refused(String),
-    /// It could not be asked.
-    Unknown(String),
-}
-
 impl std::fmt::Display for Right {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let place = if self.everywhere { "in the cluster" } else { "in the namespace" };
@@ -135,9 +125,11 @@ impl Kubernetes {
             Err(why) => Granted::Unknown(why.to_string()),
         }
     }
+}
 
-    /// Lets the cluster judge the pod of a pool without making it.
-    pub async fn rehearse(&self, pool: &PoolSpec) -> Rehearsed {
+#[async_trait]
+impl DryRun for Kubernetes {
+    async fn try_pool(&self, pool: &PoolSpec) -> DryRunResult {
         let order = CreateOrder {
             // Long enough to be refused where a real name would be.
             name: format!("{}-rehearsal000", pool.prefix).as_str().into(),
@@ -152,19 +144,65 @@ impl Kubernetes {
         let body = made.and_then(|pod| serde_json::to_vec(&pod).map_err(|error| error.to_string()));
         let body = match body {
             Ok(body) => body,
-            Err(why) => return Rehearsed::Refused(why),
+            Err(why) => return DryRunResult::Refused(why),
         };
         let params = PostParams { dry_run: true, ..PostParams::default() };
         match tokio::time::timeout(CALL, self.state.post(&body, &params)).await {
-            Ok(Ok(_)) => Rehearsed::Fits,
+            Ok(Ok(_)) => DryRunResult::Fits,
             // A full quota is no fault of the pod.
-            Ok(Err(failure)) if is_quota(&failure) => Rehearsed::Fits,
+            Ok(Err(failure)) if is_quota(&failure) => DryRunResult::Fits,
             Ok(Err(failure)) if matches!(failure.code(), Some(400 | 403 | 404 | 422)) => {
-                Rehearsed::Refused(failure.to_string())
+                DryRunResult::Refused(failure.to_string())
             }
-            Ok(Err(failure)) => Rehearsed::Unknown(failure.to_string()),
-            Err(_) => Rehearsed::Unknown("the API server does not answer".into()),
+            Ok(Err(failure)) => DryRunResult::Unknown(failure.to_string()),
+            Err(_) => DryRunResult::Unknown("the API server does not answer".into()),
         }
+    }
+}
+
+#[async_trait]
+impl SelfCheck for Kubernetes {
+    /// Asks for every right we use, and lets the cluster judge the pods of every pool.
+    async fn check(&self, pools: &[PoolSpec]) -> Vec<Finding> {
+        let bindings: Vec<Binding> = pools.iter().map(|pool| pool.binding).collect();
+        let mut findings = Vec::new();
+        for right in RIGHTS {
+            match self.has(right).await {
+                Granted::No if is_needed(right, &bindings) => findings.push(Finding::new(
+                    "rights",
+                    Grade::Wrong,
+                    format!("may not {right}; grant it as in config/kubernetes/rbac.yaml"),
+                )),
+                Granted::No if right.need == Need::Advised => findings.push(Finding::new(
+                    "rights",
+                    Grade::Doubt,
+                    format!("may not {right}: less can be told about deaths and drained nodes"),
+                )),
+                Granted::Yes | Granted::No => {}
+                Granted::Unknown(why) => {
+                    let says = format!("cannot be asked: {why}");
+                    findings.push(Finding::new("cluster", Grade::Wrong, says));
+                    return findings;
+                }
+            }
+        }
+        if findings.is_empty() {
+            findings.push(Finding::new("rights", Grade::Ok, "may do all that is needed"));
+        }
+        for pool in pools {
+            let id = &pool.id;
+            let (grade, says) = match self.try_pool(pool).await {
+                DryRunResult::Fits => (Grade::Ok, format!("pods of pool `{id}` are accepted")),
+                DryRunResult::Refused(why) => {
+                    (Grade::Wrong, format!("pods of pool `{id}` are refused: {why}"))
+                }
+                DryRunResult::Unknown(why) => {
+                    (Grade::Doubt, format!("pods of pool `{id}` could not be tried: {why}"))
+                }
+            };
+            findings.push(Finding::new("pod", grade, says));
+        }
+        findings
     }
 }
 
@@ -177,7 +215,7 @@ pub(super) fn is_quota(failure: &Failure) -> bool {
 }
 
 /// Returns whether a right is needed for pools that bind like this.
-pub fn is_needed(right: &Right, bindings: &[Binding]) -> bool {
+fn is_needed(right: &Right, bindings: &[Binding]) -> bool {
     match right.need {
         Need::Always => true,
         Need::Late => bindings.contains(&Binding::Late),

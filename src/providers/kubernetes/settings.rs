@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::config::{self, Config, default_poller_image};
+
 /// Whom the token of a warm pod is for; no other service takes it.
 pub const AUDIENCE: &str = "ostler-dispatch";
 
@@ -27,6 +29,20 @@ pub struct KubernetesSettings {
     pub confirm_after: Duration,
 }
 
+impl KubernetesSettings {
+    /// Returns the settings of a `[provider.NAME]`.
+    pub fn from_config(kubernetes: &config::Kubernetes, config: &Config) -> Self {
+        Self {
+            namespace: kubernetes.namespace.clone(),
+            kubeconfig: kubernetes.kubeconfig.clone(),
+            context: kubernetes.context.clone(),
+            poller_image: kubernetes.poller_image.clone().unwrap_or_else(default_poller_image),
+            public_url: config.http.public_url.clone(),
+            ..Self::default()
+        }
+    }
+}
+
 impl Default for KubernetesSettings {
     fn default() -> Self {
         Self {
@@ -40,9 +56,4 @@ impl Default for KubernetesSettings {
             confirm_after: Duration::from_secs(10),
         }
     }
-}
-
-/// Returns the image that is meant when none is named: ours, of this version.
-pub fn default_poller_image() -> String {
-    format!("ostler:{}", env!("CARGO_PKG_VERSION"))
 }

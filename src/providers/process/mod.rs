@@ -61,7 +61,7 @@ mod user;
 mod watch;
 
 pub use settings::{DEFAULT_PATH, INHERITED, Limits, ProcessSettings, Witness};
-pub use state::{LocalProcess, OpenError};
+pub use state::{LocalProcess, OpenError, open};
 
 /// Marks every process of a machine in its environment; holds the machine's id.
 const MARK: &str = "OSTLER_MACHINE";

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::{self, Config};
+
 /// The variables of the daemon that a runner may see; whoever fills [`ProcessSettings::env`]
 /// takes these over and nothing else, because the daemon's environment holds its secrets.
 pub const INHERITED: &[&str] = &["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
@@ -87,6 +89,25 @@ impl ProcessSettings {
             // Still this very binary when an upgrade has replaced the file it was started from.
             keeper: "/proc/self/exe".into(),
             boot_id_file: super::procs::BOOT_ID.into(),
+        }
+    }
+
+    /// Returns the settings of a `[provider.NAME]`.
+    pub fn from_config(process: &config::Process, config: &Config) -> Self {
+        Self {
+            memory: Some(config.daemon.state_dir.join("work_dirs")),
+            runner_dir: process.runner_dir.clone(),
+            command: process.command.clone(),
+            user: process.user.clone(),
+            nice: process.nice,
+            max_parallel: process.max_parallel.and_then(|most| usize::try_from(most).ok()),
+            limits: Limits {
+                memory: process.limits.memory,
+                pids: process.limits.pids.map(u64::from),
+            },
+            env: config::inherited(INHERITED),
+            public_url: config.http.public_url.clone(),
+            ..Self::new(&process.work_dir)
         }
     }
 

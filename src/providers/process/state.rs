@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ostler_actors::model::{ExitReport, HostName, MachineView, Observation, Sighting};
 use ostler_actors::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, MachineSink,
-    Provider, ProviderError, Watching,
+    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,
+    ProviderCapabilities, ProviderError, Startup, Watching,
 };
 use tracing::{info, warn};
 
@@ -18,6 +18,8 @@ use super::disk::Disk;
 use super::settings::ProcessSettings;
 use super::user::User;
 use super::{cgroup, delete, remove, watch};
+use crate::config;
+use crate::providers::{OpenContext, Opened};
 
 /// Makes runners as local processes.
 #[derive(Clone)]
@@ -71,6 +73,12 @@ pub enum OpenError {
     /// There is no runner.
     #[error("`runner_dir` = `{0}` is not a directory; unpack actions/runner there")]
     RunnerDir(PathBuf),
+}
+
+/// Opens the provider of a `[provider.NAME]`.
+pub fn open(process: &config::Process, context: &OpenContext<'_>) -> Opened {
+    let settings = ProcessSettings::from_config(process, context.config);
+    Ok(Arc::new(LocalProcess::open_beside(settings)?))
 }
 
 impl LocalProcess {
@@ -183,6 +191,12 @@ impl Inventory for LocalProcess {
     }
 }
 
+impl Startup for LocalProcess {
+    fn before_fleet(&self) {
+        self.clear_leftovers();
+    }
+}
+
 #[async_trait]
 impl Provider for LocalProcess {
     async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
@@ -194,7 +208,12 @@ impl Provider for LocalProcess {
         delete::delete(&self.state, machine, grace).await.map_err(later)
     }
 
-    fn handover(&self) -> Handover {
-        Handover::WithOrder
+    fn capabilities(&self) -> ProviderCapabilities {
+        let shared = Arc::new(self.clone());
+        ProviderCapabilities {
+            machine_auth: Some(Arc::clone(&shared) as _),
+            startup: Some(shared),
+            ..ProviderCapabilities::default()
+        }
     }
 }

@@ -11,13 +11,11 @@ use std::io::{self, Write as _};
 use async_trait::async_trait;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use ostler_actors::model::MachineName;
-use ostler_actors::ports::MachineRef;
-use secrecy::{ExposeSecret as _, SecretString};
+use ostler_actors::ports::{MachineAuth, MachineRef, MachineToken, TokenReview};
 use uuid::Uuid;
 
 use super::files::{Home, create_private};
 use super::state::{LocalProcess, ProviderState};
-use crate::providers::identity::{Identity, Reviewed, Reviewer};
 
 /// Parts name, id and secret; no name and no token of a cluster holds it.
 const PART: char = ':';
@@ -37,25 +35,25 @@ pub(super) fn tear_up(home: &Home) -> io::Result<()> {
 }
 
 #[async_trait]
-impl Reviewer for LocalProcess {
-    async fn review(&self, token: &SecretString) -> Reviewed {
+impl MachineAuth for LocalProcess {
+    async fn review(&self, token: &MachineToken) -> TokenReview {
         let (state, token) = (self.state(), token.clone());
         let reviewed = self.state().disk.brief(move || state.review(&token)).await;
-        reviewed.unwrap_or_else(Reviewed::Unknown)
+        reviewed.unwrap_or_else(TokenReview::Unknown)
     }
 }
 
 impl ProviderState {
-    fn review(&self, token: &SecretString) -> Reviewed {
-        let shown = token.expose_secret();
+    fn review(&self, token: &MachineToken) -> TokenReview {
+        let shown = token.reveal();
         let mut parts = shown.split(PART);
         let (Some(name), Some(uid), Some(_), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Reviewed::Refused("this is no ticket of a local machine".into());
+            return TokenReview::Refused("this is no ticket of a local machine".into());
         };
         if let Err(why) = self.check() {
-            return Reviewed::Unknown(why);
+            return TokenReview::Unknown(why);
         }
         let machine = MachineRef { name: MachineName::new(name), uid: Some(uid.to_owned()) };
         let ticket = self.find(&machine).and_then(|found| match found {
@@ -64,15 +62,15 @@ impl ProviderState {
         });
         match ticket {
             Ok(Some(ticket)) if verify_slices_are_equal(&ticket, shown.as_bytes()).is_ok() => {
-                Reviewed::Belongs(Identity { name: name.to_owned(), uid: uid.to_owned() })
+                TokenReview::Belongs(machine.clone())
             }
             Ok(Some(_) | None) => refused(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => refused(),
-            Err(error) => Reviewed::Unknown(format!("its ticket cannot be read: {error}")),
+            Err(error) => TokenReview::Unknown(format!("its ticket cannot be read: {error}")),
         }
     }
 }
 
-fn refused() -> Reviewed {
-    Reviewed::Refused("no machine here waits with this ticket".into())
+fn refused() -> TokenReview {
+    TokenReview::Refused("no machine here waits with this ticket".into())
 }

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 
 use super::delivery_stats;
 use super::labels::{AskLabels, PoolLabel, RateLabels, RequestLabels, StateLabels};
-use crate::github::Figures;
+use crate::ports::ForgeFigures;
 
 /// Jobs that are over are history, not a state of the board.
 const OPEN: [JobState; 4] =
@@ -22,7 +22,7 @@ const OPEN: [JobState; 4] =
 pub struct Board {
     /// The pools: all of the configuration and all that left it, by name.
     pub pools: BTreeMap<String, BoardPool>,
-    pub forges: BTreeMap<String, Figures>,
+    pub forges: BTreeMap<String, ForgeFigures>,
     pub now: Timestamp,
     /// What came of the reaper's questions.
     pub request_counts: BTreeMap<(Reason, &'static str), u64>,

@@ -12,35 +12,35 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::labels::ForgeLabel;
-use crate::github::{Figures, Heard, LATENESS, Lateness};
+use crate::ports::{ForgeFigures, LATENESS_STEPS, Lateness, WebhookFigures};
 
 /// What is told of a version that does not end soon: the figure says that nothing is near.
 const FAR: i64 = 999;
 
 /// Writes the figures of all forges.
-pub(super) fn register(forges: &BTreeMap<String, Figures>, now: Timestamp, to: &mut Registry) {
-    let counted = |of: fn(&Heard) -> u64| {
+pub(super) fn register(forges: &BTreeMap<String, ForgeFigures>, now: Timestamp, to: &mut Registry) {
+    let counted = |of: fn(&WebhookFigures) -> u64| {
         let family = Family::<ForgeLabel, Counter>::default();
         for (forge, figures) in forges {
-            family.get_or_create(&label(forge)).inc_by(of(&figures.heard));
+            family.get_or_create(&label(forge)).inc_by(of(&figures.webhooks));
         }
         family
     };
-    let missed = counted(|heard| heard.missed);
+    let missed = counted(|webhooks| webhooks.missed);
     to.register(
         "webhooks_missed",
         "Deliveries about jobs that nobody took at the first try, by the forge's own log.",
         missed,
     );
-    let logged = counted(|heard| heard.logged);
+    let logged = counted(|webhooks| webhooks.logged);
     to.register("webhooks_logged", "Deliveries about jobs that the forge's log names.", logged);
-    let found = counted(|heard| heard.found_by_asking);
+    let found = counted(|webhooks| webhooks.found_by_asking);
     to.register(
         "jobs_found_by_asking",
         "Jobs older than a minute that no webhook had told of.",
         found,
     );
-    let lateness = forges.iter().map(|(forge, it)| (forge.clone(), it.heard.lateness.clone()));
+    let lateness = forges.iter().map(|(forge, it)| (forge.clone(), it.webhooks.lateness.clone()));
     to.register(
         "webhook_lateness_seconds",
         "How long after it happened a webhook told of it.",
@@ -86,6 +86,6 @@ impl EncodeMetric for Late {
 /// Returns how many fell into each step alone; the last one has no end.
 fn steps(late: &Lateness) -> Vec<(f64, u64)> {
     let mut below = 0;
-    let all = LATENESS.into_iter().zip(late.at_most).chain([(f64::INFINITY, late.count)]);
+    let all = LATENESS_STEPS.into_iter().zip(late.at_most).chain([(f64::INFINITY, late.count)]);
     all.map(|(end, at_most)| (end, at_most - std::mem::replace(&mut below, at_most))).collect()
 }

@@ -13,8 +13,8 @@ use ostler_actors::registry::Registry;
 
 use super::labels::{CauseLabel, DeathLabels, MoveLabels, PoolLabel};
 use super::{ByPool, Metrics};
-use crate::ports::{Stage, Status};
 use crate::ports::Sequenced;
+use crate::ports::{Stage, Status};
 use crate::telemetry::chronicle::Listener;
 
 /// Why an offer may end unserved.

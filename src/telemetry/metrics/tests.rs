@@ -34,15 +34,17 @@ fn known_pools_forges_and_providers_have_explicit_zeros() {
 }
 
 #[test]
-fn how_well_a_forge_is_heard_is_told() {
-    use crate::github::{EndingVersion, Figures, Heard, Lateness};
+fn how_well_webhooks_arrive_is_shown() {
+    use crate::ports::{EndingVersion, ForgeFigures, Lateness, WebhookFigures};
     let now = jiff::Timestamp::from_second(1_000_000).unwrap();
     let lateness = Lateness { at_most: [1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2], count: 3, sum: 90_000.5 };
-    let heard = Heard { deliveries: 3, logged: 10, missed: 2, found_by_asking: 1, lateness };
+    let webhooks =
+        WebhookFigures { deliveries: 3, logged: 10, missed: 2, found_by_asking: 1, lateness };
     let ends_at = jiff::Timestamp::from_second(1_000_000 + 3 * 86_400 + 60).unwrap();
     let ending = vec![EndingVersion { version: "2.300.0".into(), ends_at }];
-    let figures = Figures { heard, ending, clock_ahead_seconds: -7, ..Figures::default() };
-    let quiet = Figures::default();
+    let figures =
+        ForgeFigures { webhooks, ending, clock_ahead_seconds: -7, ..ForgeFigures::default() };
+    let quiet = ForgeFigures::default();
     let forges = BTreeMap::from([("github".to_owned(), figures), ("ghes".to_owned(), quiet)]);
     let text = Metrics::default().written(&Board { forges, now, ..Board::default() });
     for line in [

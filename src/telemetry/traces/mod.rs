@@ -25,8 +25,8 @@ use tracing::{info, warn};
 use super::chronicle::Listener;
 use super::outgoing::{Outgoing, Receiver};
 use crate::config::Collector;
-use crate::ports::{Stage, Status};
 use crate::ports::Sequenced;
+use crate::ports::{Stage, Status};
 use life::Life;
 
 const COLLECTOR: Receiver = Receiver { name: "collector", setting: "OTEL_EXPORTER_OTLP_ENDPOINT" };

@@ -22,8 +22,8 @@ use ostler_actors::model::{
     Began, ExitReport, MachineName, MachinePhase, MachineView, Observation, Sighting, Stamp, Worker,
 };
 use ostler_actors::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, Provider,
-    ProviderError,
+    CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, Provider,
+    ProviderCapabilities, ProviderError,
 };
 
 use super::forge::nanos;
@@ -171,8 +171,8 @@ impl Provider for LentProvider {
         Ok(Deletion::Accepted)
     }
 
-    fn handover(&self) -> Handover {
-        Handover::WithOrder
+    fn capabilities(&self) -> ProviderCapabilities {
+        ProviderCapabilities::default()
     }
 }
 

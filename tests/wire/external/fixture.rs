@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ostler::providers::external::{External, ExternalSettings, Interface, MachineRecords, Release};
+use ostler::ports::Release;
+use ostler::providers::external::{External, ExternalSettings, Interface, MachineRecords};
 use ostler::tokens::Tokens;
 use ostler_actors::model::{ControllerId, HolderId, MachineName, MachineSpec, PoolId, Stamp};
 use ostler_actors::ports::{CreateOrder, MachineRef};

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use ostler::providers::identity::{Identity, Reviewed, Reviewer as _};
-use ostler::providers::kubernetes::{AUDIENCE, Protection};
+use ostler::providers::kubernetes::AUDIENCE;
 use ostler_actors::model::{Binding, Sighting};
-use ostler_actors::ports::{CreateError, Inventory as _, Provider as _};
-use secrecy::SecretString;
+use ostler_actors::ports::{
+    CreateError, Inventory as _, MachineAuth as _, MachineMarks as _, MachineRef, MachineToken,
+    Protection, Provider as _, TokenReview,
+};
 use serde_json::json;
 
 use super::fixture::{Fixture, by_name, exact, order};
@@ -78,7 +79,7 @@ async fn the_marks_of_a_pod_are_flipped_with_its_work() {
     assert_eq!(marks().await, ["idle", "true", "", ""]);
     fixture.provider.mark(&exact(&view), Protection::Busy, Some("github/7")).await.unwrap();
     assert_eq!(marks().await, ["busy", "false", "true", "github/7"]);
-    let other = ostler_actors::ports::MachineRef { uid: Some("another".into()), ..exact(&view) };
+    let other = MachineRef { uid: Some("another".into()), ..exact(&view) };
     fixture.provider.mark(&other, Protection::Idle, None).await.unwrap();
     assert_eq!(marks().await[0], "busy", "a successor's marks are not ours");
     fixture.provider.mark(&exact(&view), Protection::Idle, None).await.unwrap();
@@ -91,22 +92,22 @@ async fn whose_a_token_is_is_asked_once_and_remembered_for_a_while() {
     let Some(fixture) = Fixture::open().await else { return };
     fixture.place.add_account("warm").await;
     let view = fixture.make(order("m1", Binding::Late)).await;
-    let token = SecretString::from(fixture.place.token("warm", Some(AUDIENCE), Some("m1")).await);
-    let identity = Identity { name: "m1".into(), uid: view.uid.clone().unwrap() };
-    assert_eq!(fixture.provider.review(&token).await, Reviewed::Belongs(identity.clone()));
+    let token = MachineToken::new(fixture.place.token("warm", Some(AUDIENCE), Some("m1")).await);
+    let identity = MachineRef { name: "m1".into(), uid: view.uid.clone() };
+    assert_eq!(fixture.provider.review(&token).await, TokenReview::Belongs(identity.clone()));
     // Without its pod the token is worth nothing, and whoever asks the server learns that.
     let now = kube::api::DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
     fixture.place.pods().delete("m1", &now).await.unwrap();
     let stranger = Fixture::in_place(Arc::clone(&fixture.place)).provider;
     until("the server refuses it", async || {
         let fresh = Fixture::in_place(Arc::clone(&fixture.place)).provider;
-        matches!(fresh.review(&token).await, Reviewed::Refused(_))
+        matches!(fresh.review(&token).await, TokenReview::Refused(_))
     })
     .await;
-    assert!(matches!(stranger.review(&token).await, Reviewed::Refused(_)));
+    assert!(matches!(stranger.review(&token).await, TokenReview::Refused(_)));
     assert_eq!(
         fixture.provider.review(&token).await,
-        Reviewed::Belongs(identity),
+        TokenReview::Belongs(identity),
         "not asked again"
     );
 }

@@ -20,8 +20,8 @@ use ostler_actors::model::{
     OfferEnd, ProviderId, Sighting, State, WarrantKind, What, Worker,
 };
 use ostler_actors::ports::{
-    CreateError, CreateOrder, Deletion, Forge, Grace, Handover, Inventory, MachineRef, MachineSink,
-    Provider, ProviderError, Watching,
+    CreateError, CreateOrder, Deletion, Forge, Grace, Inventory, MachineRef, MachineSink, Provider,
+    ProviderCapabilities, ProviderError, Watching,
 };
 use ostler_actors::testing::{
     Fate, HookKind, Plan, SimForge, SimPorts, SimProvider, SimSeal, SimStore, Watched,
@@ -227,8 +227,8 @@ impl Provider for Twins {
         self.fixture.really(async move { real.delete(&machine, grace).await })
     }
 
-    fn handover(&self) -> Handover {
-        Handover::WithOrder
+    fn capabilities(&self) -> ProviderCapabilities {
+        ProviderCapabilities::default()
     }
 }
 

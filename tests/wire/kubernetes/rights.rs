@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use ostler::providers::identity::{Identity, Reviewed, Reviewer as _};
-use ostler::providers::kubernetes::{
-    AUDIENCE, Granted, Kubernetes, Leaving, Protection, RIGHTS, Rehearsed, Right,
-};
+use ostler::providers::kubernetes::{AUDIENCE, DrainedNodes, Granted, Kubernetes, RIGHTS, Right};
 use ostler_actors::model::{Binding, MachineName, MachineView, Observation, Sighting, Tail};
-use ostler_actors::ports::{Grace, Inventory as _, MachineSink, Provider as _};
-use secrecy::SecretString;
+use ostler_actors::ports::{
+    DryRun as _, DryRunResult, Grace, Inventory as _, MachineAuth as _, MachineMarks as _,
+    MachineRef, MachineSink, MachineToken, Protection, Provider as _, TokenReview,
+};
 use serde_json::{Value, json};
 
 use super::fixture::{Fixture, Log, by_name, ended, exact, order, runner, settings};
@@ -67,12 +66,12 @@ async fn with_the_shipped_role_everything_works() {
     until("the pod is heard of", async || ear.0.lock().unwrap().contains("m1")).await;
     provider.mark(&exact(&view), Protection::Busy, None).await.unwrap();
     provider.forget_jit(&exact(&view)).await.unwrap();
-    assert_eq!(provider.rehearse(&order("m1", Binding::Late).pool).await, Rehearsed::Fits);
+    assert_eq!(provider.try_pool(&order("m1", Binding::Late).pool).await, DryRunResult::Fits);
     let leaving = leaving(&provider).await.unwrap();
     assert!(leaving.keys().all(|node| node.as_str() != fixture.place.node()));
     let token = fixture.place.token("warm", Some(AUDIENCE), Some("m1")).await;
-    let identity = Identity { name: "m1".into(), uid: view.uid.clone().unwrap() };
-    assert_eq!(provider.review(&SecretString::from(token)).await, Reviewed::Belongs(identity));
+    let identity = MachineRef { name: "m1".into(), uid: view.uid.clone() };
+    assert_eq!(provider.review(&MachineToken::new(token)).await, TokenReview::Belongs(identity));
 
     fixture.place.bind("m1").await;
     fixture.place.kubelet.wrote("m1", "runner", "the end\n");
@@ -148,20 +147,20 @@ async fn refused(fixture: &Fixture, provider: &Kubernetes, right: &Right) -> Str
         ("list" | "watch", "nodes") => leaving_refused(provider).await,
         ("create", "tokenreviews") => {
             let token = fixture.place.token("less-0", Some(AUDIENCE), None).await;
-            format!("{:?}", provider.review(&SecretString::from(token)).await)
+            format!("{:?}", provider.review(&MachineToken::new(token)).await)
         }
         other => panic!("nobody tries {other:?}"),
     }
 }
 
 /// Returns the nodes that are being emptied, as they are told first.
-async fn leaving(provider: &Kubernetes) -> Result<Leaving, String> {
-    Box::pin(provider.leaving_nodes().await?).next().await.expect("it never ends")
+async fn leaving(provider: &Kubernetes) -> Result<DrainedNodes, String> {
+    Box::pin(provider.drained_nodes().await?).next().await.expect("it never ends")
 }
 
 /// Follows the nodes until that is refused.
 async fn leaving_refused(provider: &Kubernetes) -> String {
-    let mut nodes = Box::pin(provider.leaving_nodes().await.unwrap());
+    let mut nodes = Box::pin(provider.drained_nodes().await.unwrap());
     loop {
         if let Err(why) = nodes.next().await.expect("it never ends") {
             return why;

@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-use ostler::providers::identity::{Identity, Reviewed, Reviewer as _};
 use ostler_actors::model::{Binding, MachinePhase, PoolSpec};
-use ostler_actors::ports::{CreateError, CreateOrder, Grace, Provider as _};
-use secrecy::SecretString;
+use ostler_actors::ports::{
+    CreateError, CreateOrder, Grace, MachineAuth as _, MachineRef, MachineToken, Provider as _,
+    TokenReview,
+};
 
 use super::fixture::{Fixture, away, named, order, over, says, seen};
 
@@ -35,13 +36,13 @@ async fn a_ticket_proves_one_machine_and_no_other() {
     let path = fixture.home("m1").join("ticket");
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let ticket = fs::read_to_string(&path).unwrap();
-    let review = async |text: &str| provider.review(&SecretString::from(text)).await;
+    let review = async |text: &str| provider.review(&MachineToken::new(text)).await;
     let uid = seen(&provider, "m1").await.uid.unwrap();
-    let belongs = Reviewed::Belongs(Identity { name: "m1".into(), uid });
+    let belongs = TokenReview::Belongs(MachineRef { name: "m1".into(), uid: Some(uid) });
     assert_eq!(review(&ticket).await, belongs);
     // Another daemon on the same machines knows it as well.
     let again = fixture.provider();
-    assert_eq!(again.review(&SecretString::from(ticket.as_str())).await, belongs);
+    assert_eq!(again.review(&MachineToken::new(ticket.as_str())).await, belongs);
 
     let other = fs::read_to_string(fixture.home("m2").join("ticket")).unwrap();
     let (claim, _) = ticket.rsplit_once(':').unwrap();
@@ -49,10 +50,10 @@ async fn a_ticket_proves_one_machine_and_no_other() {
     let shorter = ticket.get(1..).unwrap();
     let crossed = format!("{claim}:{secret}");
     for bad in ["", ":", "::", "m1::", "../m1:x:y", &crossed, shorter, &format!("{ticket}0")] {
-        assert!(matches!(review(bad).await, Reviewed::Refused(_)), "{bad}");
+        assert!(matches!(review(bad).await, TokenReview::Refused(_)), "{bad}");
     }
     away(&provider, "m1").await;
-    assert!(matches!(review(&ticket).await, Reviewed::Refused(_)), "its machine is gone");
+    assert!(matches!(review(&ticket).await, TokenReview::Refused(_)), "its machine is gone");
     away(&provider, "m2").await;
 }
 

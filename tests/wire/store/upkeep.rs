@@ -5,8 +5,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ostler::store::backup::{backup, restore};
 use ostler::ports::History as _;
+use ostler::store::backup::{backup, restore};
 use ostler::store::{SqlStore, upkeep};
 use ostler_actors::model::{State, Subject, WriteId};
 use ostler_actors::ports::{Inbox as _, InstanceRows, JobRows, JobSave, Records as _};

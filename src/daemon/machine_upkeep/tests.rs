@@ -11,12 +11,15 @@ fn row(name: &str, state: State, host: Option<&str>) -> Instance {
 }
 
 fn names(rows: &[Instance]) -> Vec<String> {
-    let nodes = Leaving::from([(HostName::from("n1"), "it is cordoned".to_owned())]);
-    leaving(rows, &"k8s".into(), &nodes).into_iter().map(|(row, _)| row.id.to_string()).collect()
+    let draining = Draining::from([(HostName::from("n1"), "it is cordoned".to_owned())]);
+    on_drained_hosts(rows, &"k8s".into(), &draining)
+        .into_iter()
+        .map(|(row, _)| row.id.to_string())
+        .collect()
 }
 
 #[test]
-fn only_free_instances_on_drained_nodes_are_asked_to_leave() {
+fn only_free_instances_on_drained_hosts_are_asked_to_leave() {
     let rows = [
         row("idle", State::Idle, Some("n1")),
         row("starting", State::Starting, Some("n1")),
@@ -29,10 +32,10 @@ fn only_free_instances_on_drained_nodes_are_asked_to_leave() {
 }
 
 #[test]
-fn the_wish_says_which_node_and_why() {
+fn the_request_names_the_host_and_the_reason() {
     let row = row("idle", State::Idle, Some("n1"));
-    let ToFleet::Reap { pool, instance, ask } = ask_to_leave(&row, "it is cordoned") else {
-        panic!("whoever watches nodes asks like the reaper, within the budget")
+    let ToFleet::Reap { pool, instance, ask } = retire(&row, "it is cordoned") else {
+        panic!("a drained host is left like a reaped machine, within the budget")
     };
     assert_eq!((pool, instance), (row.pool, row.id));
     assert_eq!((ask.urgency, ask.reason, ask.by), (Urgency::Retire, Reason::HostDrain, None));
@@ -40,7 +43,7 @@ fn the_wish_says_which_node_and_why() {
 }
 
 #[test]
-fn a_large_node_is_left_a_few_at_a_time() {
+fn a_large_host_is_left_a_few_at_a_time() {
     let rows: Vec<Instance> =
         (0..50).map(|at| row(&format!("m{at}"), State::Idle, Some("n1"))).collect();
     assert_eq!(names(&rows).len(), MAX_RETIRED_AT_ONCE);
