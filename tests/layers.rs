@@ -1,12 +1,16 @@
-//! Who may name what: a word has a home, and this is the table of homes.
+//! Who may name what: every name has a home, and this is the table of homes.
 //!
 //! The compiler keeps the core away from libraries that are not in its `Cargo.toml`. The rest is
 //! held here: which file may speak SQL, which may ask the time, and above all which may *do* things
 //! to a machine. Reaper, requeue, pools and the web page ask the owner of a runner; they cannot
-//! delete it, because the words for it are not theirs.
+//! delete it, because the names for it are not theirs. Which module of `src` may name which other is
+//! in `graph`.
 //!
 //! A broken rule fails with a sentence: "src/http/api.rs names `sqlx` on line 12; …". Comments and
-//! `#[cfg(test)]` modules (`tests.rs`, `tests/`, `fixtures.rs`) are not read. A new home is a change of architecture: argue it in the commit.
+//! `#[cfg(test)]` modules (`tests.rs`, `tests/`, `fixtures.rs`) are not read. A new home is a change
+//! of architecture: argue it in the commit.
+
+mod graph;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +47,7 @@ const RULES: &[Rule] = &[
     Rule {
         words: &["sqlx"],
         homes: &["src/store/", "src/import/garm/db.rs"],
-        why: "only the store speaks SQL, and who reads the database of somebody else",
+        why: "only the store speaks SQL, and the import reads another program's database",
     },
     Rule {
         words: &["octocrab::"],
@@ -90,7 +94,7 @@ const RULES: &[Rule] = &[
             ".delete(",
         ],
         homes: INSTANCE_DOERS,
-        why: "a machine is made and deleted by its instance alone; everyone else asks it",
+        why: "a machine is created and deleted by its instance alone; everyone else asks it",
     },
     Rule {
         words: &[
@@ -103,6 +107,23 @@ const RULES: &[Rule] = &[
         ],
         homes: INSTANCE_DOERS,
         why: "a runner is registered and removed by its instance alone; everyone else asks it",
+    },
+    Rule {
+        words: &["dyn ForgeAdapter", "impl ForgeAdapter"],
+        homes: &["src/github/", "src/daemon/"],
+        why: "it can register and remove runners; surfaces get its services",
+    },
+    Rule {
+        words: &[
+            "ostler_actors::fleet",
+            "ostler_actors::instance",
+            "ostler_actors::jobs",
+            "ostler_actors::mail",
+            "ostler_actors::pool",
+            "ostler_actors::registry",
+        ],
+        homes: &["src/daemon/", "src/http/", "src/telemetry/", "src/demo/"],
+        why: "an adapter knows the model and the ports of the core, and none of its actors",
     },
     Rule {
         words: &["dyn InstanceRows", "impl InstanceRows"],
@@ -121,7 +142,7 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// The owner, the ports it acts through, their doubles, their adapters, and who wires them.
+/// The owner, the ports it acts through, their doubles, their adapters, and the composition root.
 const INSTANCE_DOERS: &[&str] = &[
     "actors/instance/",
     "actors/ports/",
@@ -146,19 +167,22 @@ fn every_word_stays_in_its_home() {
     );
 
     let mut strays = Vec::new();
-    for file in files {
-        let path = file
-            .strip_prefix(root)
-            .expect("found below the root")
-            .to_string_lossy()
-            .replace('\\', "/");
-        if is_test_only(&path) {
-            continue;
+    for (path, text) in sources_of(root, files) {
+        if !is_test_only(&path) {
+            strays.extend(strays_in(&path, &text));
         }
-        let text = fs::read_to_string(&file).expect("a source file is readable text");
-        strays.extend(strays_in(&path, &text));
     }
     assert!(strays.is_empty(), "\n{}\n", strays.join("\n"));
+}
+
+/// Reads source files, each under its path from the root.
+fn sources_of(root: &Path, files: Vec<PathBuf>) -> Vec<(String, String)> {
+    let read = |file: PathBuf| {
+        let path = file.strip_prefix(root).expect("found below the root").to_string_lossy();
+        let text = fs::read_to_string(&file).expect("a source file is readable text");
+        (path.replace('\\', "/"), text)
+    };
+    files.into_iter().map(read).collect()
 }
 
 /// Tells whether a file is declared under `#[cfg(test)]`, which the names of files say here.
@@ -245,14 +269,14 @@ mod rules {
         assert_eq!(
             strays_in("src/http/api.rs", page),
             [
-                "src/http/api.rs names `sqlx` on line 3; its home is src/store/, src/import/garm/db.rs: only the store speaks SQL, and who reads the database of somebody else"
+                "src/http/api.rs names `sqlx` on line 3; its home is src/store/, src/import/garm/db.rs: only the store speaks SQL, and the import reads another program's database"
             ]
         );
         assert!(strays_in("src/store/jobs.rs", page).is_empty());
     }
 
     #[test]
-    fn nobody_but_the_instance_can_delete_a_machine() {
+    fn only_the_instance_can_delete_a_machine() {
         for step in [
             "kit.provider.delete(&machine).await?;",
             "    .delete(&machine)",

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::providers::process::keeper;
+use crate::daemon::tools::keeper;
 
 /// Keeps one local runner until nothing of it is left.
 #[derive(Debug, Args)]

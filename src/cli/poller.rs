@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::providers::asking::Asking;
-use crate::providers::kubernetes::poller::{Polling, poll};
+use crate::daemon::tools::{Asking, Polling, poll};
 
 /// The code of one that was stopped, as a shell would say it.
 const STOPPED: u8 = 143;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use crate::store::upkeep::{self, Stats};
-use crate::store::{OpenError, backup};
+use crate::daemon::tools::upkeep::{self, Stats};
+use crate::daemon::tools::{OpenError, backup};
 
 /// Looks after the store.
 #[derive(Debug, Args)]

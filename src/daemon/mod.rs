@@ -27,6 +27,7 @@ mod service;
 mod standby;
 mod system;
 mod system_ports;
+pub mod tools;
 
 use std::error::Error;
 use std::net::SocketAddr;
