@@ -1,10 +1,11 @@
 //! The shell of the ledger: save, then act.
 //!
-//! Letters that are waiting together share one save: each changes memory and adds to a
-//! batch, and when the mailbox is empty the batch is saved. Nothing is told to anybody
-//! before that, and no letter is read while the save is under way.
+//! Messages that wait together share one save: each changes memory and adds to a batch, and
+//! when the mailbox is empty the batch is saved. No message goes out before that, and none is
+//! handled while the save is under way.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -12,15 +13,16 @@ use tokio::task::AbortHandle;
 use tracing::{error, info};
 
 use super::change::{Act, Change};
-use super::ledger::Ledger;
-use super::patience::{Memory, recollect, save_for_ever};
-use super::updates::testimony;
+use super::instances::updates_of_row;
+use super::ledger::{Ledger, LedgerInput};
+use super::offers::OfferKey;
+use super::store::{StoredJobs, load};
 use super::{Capabilities, ToLedger};
 use crate::base::Base;
 use crate::fleet::{Part, ToFleet};
 use crate::instance::ToInstance;
 use crate::mail::{ActorRef, Reply};
-use crate::model::{Generation, InstanceId, JobId, PoolId, Timestamp};
+use crate::model::{InstanceId, PoolId, PoolSpec, Timestamp};
 use crate::pool::ToPool;
 use crate::ports::SaveError;
 use crate::requeue::ToRequeue;
@@ -28,10 +30,10 @@ use crate::settings::RequeueSettings;
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
 /// How long an instance may take to answer an offer.
-const OFFER_DEADLINE: Duration = Duration::from_secs(10);
+const OFFER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many letters may share a save, so that a flood cannot put it off for ever.
-const BATCH: usize = 256;
+/// How many messages may share a save, so that a flood cannot put it off for ever.
+const MAX_BATCH: usize = 256;
 
 /// Holds what the ledger is connected to.
 pub(crate) struct LedgerStart {
@@ -43,7 +45,7 @@ pub(crate) struct LedgerStart {
     pub(crate) settings: RequeueSettings,
 }
 
-/// Starts the ledger in its office; its end is told to the fleet as `Died`.
+/// Starts the ledger; its exit is reported to the fleet as `Died`.
 pub(crate) fn start(start: LedgerStart) -> StopGuard {
     let actor_ref = start.actor_ref.clone();
     let mailbox = mailbox(LedgerActor::new(start).start());
@@ -67,7 +69,7 @@ struct LedgerActor {
 struct Batch {
     change: Change,
     replies: Vec<(Reply<bool>, bool)>,
-    messages: usize,
+    size: usize,
 }
 
 impl LedgerActor {
@@ -77,10 +79,9 @@ impl LedgerActor {
             let _ = fleet.tell(ToFleet::Died { part: Part::Ledger, panicked });
         });
         let now = links.base.clock.now();
-        let nothing = (Vec::new(), Vec::new(), Vec::new());
-        let (open, closed, buried) = nothing;
+        let (open, closed, tombstones) = (Vec::new(), Vec::new(), Vec::new());
         Self {
-            ledger: Ledger::restore(links.settings.clone(), open, closed, buried, now),
+            ledger: Ledger::restore(links.settings.clone(), open, closed, tombstones, now),
             links,
             pools: BTreeMap::new(),
             batch: Batch::default(),
@@ -93,43 +94,43 @@ impl LedgerActor {
         self.links.base.clock.now()
     }
 
-    /// Reads what the store remembers, while letters wait.
-    fn recollect(&self, ctx: &mut Context<Self>) {
+    /// Loads what the store holds, while messages wait.
+    fn load(&self, ctx: &mut Context<Self>) {
         let base = self.links.base.clone();
         let now = base.clock.now();
-        let load = async move { recollect(&base, now).await };
-        ctx.wait(load.into_actor(self).map(|memory, this, ctx| {
+        let loading = async move { load(&base, now).await };
+        ctx.wait(loading.into_actor(self).map(|stored, this, ctx| {
             let (now, settings) = (this.now(), this.links.settings.clone());
-            info!(jobs = memory.open.len(), "the ledger is open");
-            let Memory { open, closed, tombstones, unhandled, live } = memory;
+            info!(jobs = stored.open.len(), "the ledger is open");
+            let StoredJobs { open, closed, tombstones, unhandled, live } = stored;
             this.links.base.registry.show_jobs(&open);
             this.ledger = Ledger::restore(settings, open, closed, tombstones, now);
             for row in live {
                 this.ledger.learn_home(&row);
                 let has_owner = this.links.base.registry.mailbox(&row.id).is_some();
-                for news in testimony(&row, has_owner) {
-                    let change = this.ledger.news(news, now);
+                for update in updates_of_row(&row, has_owner) {
+                    let change = this.ledger.handle(LedgerInput::Instance(update), now);
                     this.gather(change, ctx);
                 }
             }
             for notice in unhandled {
-                let change = this.ledger.notice(notice, now);
+                let change = this.ledger.handle(LedgerInput::Notice(notice), now);
                 this.gather(change, ctx);
             }
         }));
     }
 
-    /// Adds a change to the batch, which is saved when no letter is left to read.
+    /// Adds a change to the batch, which is saved when the mailbox is empty.
     fn gather(&mut self, change: Change, ctx: &mut Context<Self>) {
         self.batch.change.absorb(change);
-        self.batch.messages += 1;
-        match self.batch.messages {
+        self.batch.size += 1;
+        match self.batch.size {
             1 => {
                 // Polled once the mailbox is empty.
                 let rest = async {}.into_actor(self).map(|(), this, ctx| this.flush(ctx));
                 ctx.spawn(rest);
             }
-            BATCH => self.flush(ctx),
+            MAX_BATCH => self.flush(ctx),
             _ => {}
         }
     }
@@ -153,9 +154,9 @@ impl LedgerActor {
         }
         let events: Vec<_> = save.events.values().cloned().collect();
         let jobs: Vec<_> = save.jobs.values().cloned().collect();
-        let save = save.marked(self.links.base.epoch, self.links.base.write_id());
-        let rows = self.links.capabilities.clone();
-        let saved = async move { save_for_ever(&rows, save).await };
+        let save = save.into_save(self.links.base.epoch, self.links.base.write_id());
+        let capabilities = self.links.capabilities.clone();
+        let saved = async move { capabilities.save(save).await };
         ctx.wait(saved.into_actor(self).map(move |saved, this, ctx| match saved {
             Ok(()) => {
                 for job in jobs {
@@ -185,12 +186,12 @@ impl LedgerActor {
         }
     }
 
-    /// Does one thing. A letter to nobody is lost: its receiver asks or is told again when
-    /// it is back.
+    /// Does one thing. A message whose receiver is gone is lost: its successor asks, or is told
+    /// when it reports.
     fn do_one(&mut self, act: Act) {
         match act {
             Act::Offer { instance, job, generation, delivered } => {
-                self.offer(instance, job, generation, delivered);
+                self.offer(OfferKey { job, instance, generation }, delivered);
             }
             Act::EndOffer { instance, job, generation, why } => {
                 self.tell(&instance, ToInstance::OfferEnded { job, generation, why });
@@ -221,16 +222,17 @@ impl LedgerActor {
         }
     }
 
-    /// Offers a job at once, so that its end cannot overtake it, and waits for the answer
-    /// beside the mailbox.
-    fn offer(&mut self, instance: InstanceId, job: JobId, generation: Generation, delivered: bool) {
+    /// Offers a job at once, so that the offer's end cannot overtake it, and waits for the
+    /// answer beside the mailbox.
+    fn offer(&mut self, offer: OfferKey, delivered: bool) {
+        let OfferKey { job, instance, generation } = offer;
         let (reply, answer) = Reply::channel();
         let message = ToInstance::Offer { job: job.clone(), generation, delivered, reply };
         self.tell(&instance, message);
         let actor_ref = self.links.actor_ref.clone();
         let effect = async move {
             // An owner that is gone has dropped the reply: that is an answer too.
-            let answer = tokio::time::timeout(OFFER_DEADLINE, answer).await;
+            let answer = tokio::time::timeout(OFFER_TIMEOUT, answer).await;
             let answer = answer.ok().and_then(Result::ok);
             let _ = actor_ref.tell(ToLedger::OfferAnswered { job, instance, generation, answer });
         };
@@ -243,9 +245,9 @@ impl Actor for LedgerActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.recollect(ctx);
+        self.load(ctx);
         ctx.run_interval(self.links.settings.tick, |this, ctx| {
-            let change = this.ledger.tick(this.now());
+            let change = this.ledger.handle(LedgerInput::Tick, this.now());
             this.gather(change, ctx);
         });
     }
@@ -256,37 +258,38 @@ impl Handler<Envelope<ToLedger>> for LedgerActor {
 
     fn handle(&mut self, Envelope(message): Envelope<ToLedger>, ctx: &mut Self::Context) {
         let now = self.now();
-        let ledger = &mut self.ledger;
-        let change = match message {
-            ToLedger::Notice(notice) => ledger.notice(notice, now),
-            ToLedger::Finding(finding) => ledger.finding(finding, now),
-            ToLedger::Instance(news) => ledger.news(news, now),
+        let input = match message {
+            ToLedger::Notice(notice) => LedgerInput::Notice(notice),
+            ToLedger::Finding(finding) => LedgerInput::Finding(finding),
+            ToLedger::Instance(update) => LedgerInput::Instance(update),
             ToLedger::Deliver { job, instance, generation, reply } => {
-                let answer = ledger.deliver(&job, &instance, generation, now);
+                let offer = OfferKey { job, instance, generation };
+                let answer = self.ledger.deliver(&offer, now);
                 return self.gather_answer(answer, reply, ctx);
             }
             ToLedger::IsOpen { job, instance, generation, reply } => {
-                let answer = ledger.is_open(&job, &instance, generation, now);
+                let offer = OfferKey { job, instance, generation };
+                let answer = self.ledger.is_open(&offer, now);
                 return self.gather_answer(answer, reply, ctx);
             }
             ToLedger::OfferAnswered { job, instance, generation, answer } => {
-                ledger.offer_answered(&job, &instance, generation, answer, now)
+                let offer = OfferKey { job, instance, generation };
+                LedgerInput::OfferAnswered { offer, answer }
             }
             ToLedger::Pools(pools) => {
-                let specs = pools.iter().map(|(spec, _)| spec.clone()).collect();
-                self.pools = pools
-                    .into_iter()
-                    .map(|(spec, actor_ref)| (spec.id.clone(), actor_ref))
-                    .collect();
-                ledger.pools_changed(specs, now)
+                let (specs, actor_refs): (Vec<_>, Vec<_>) = pools.into_iter().unzip();
+                let ids = specs.iter().map(|spec: &Arc<PoolSpec>| spec.id.clone());
+                self.pools = ids.zip(actor_refs).collect();
+                LedgerInput::Pools(specs)
             }
-            ToLedger::PoolStatus { pool, accepts } => ledger.standing_changed(&pool, accepts, now),
-            ToLedger::Show { job, reply } => return reply.send(ledger.show(&job).cloned()),
-            ToLedger::Tick => ledger.tick(now),
+            ToLedger::PoolStatus { pool, accepts } => LedgerInput::PoolStatus { pool, accepts },
+            ToLedger::Show { job, reply } => return reply.send(self.ledger.show(&job).cloned()),
+            ToLedger::Tick => LedgerInput::Tick,
             ToLedger::Halt => return ctx.stop(),
             #[cfg(feature = "testing")]
             ToLedger::Panic => std::panic::resume_unwind(Box::new("told to panic")),
         };
+        let change = self.ledger.handle(input, now);
         self.gather(change, ctx);
     }
 }

@@ -1,10 +1,14 @@
-//! What one input brings: what must be durable first, and what is done after.
+//! The values that inputs turn into.
+//!
+//! A [`JobEffect`] passes between the parts of the ledger while it handles one input. A
+//! [`Change`] is what leaves it: what must be durable first, and what is done after.
 
 use std::collections::BTreeMap;
 
+use super::demand::Prefer;
 use crate::model::{
-    DeliveryId, Epoch, Event, Generation, InstanceId, Job, JobId, JobOver, OfferEnd, PoolId,
-    Subject, Timestamp, WriteId,
+    Closure, Conclusion, DeliveryId, Epoch, Event, Generation, InstanceId, Job, JobFact, JobId,
+    JobOver, OfferEnd, PoolId, RunnerName, Subject, Timestamp, WriteId,
 };
 use crate::pool::Demand;
 use crate::ports::JobSave;
@@ -17,20 +21,21 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Adds a later change, so that both become durable at once.
+    /// Adds a later change, so that both become durable in one transaction.
     pub(crate) fn absorb(&mut self, later: Self) {
         self.save.absorb(later.save);
         for act in later.acts {
+            // Only the last demand counts: a pool would plan for each of them.
             if let Act::Demand { pool, .. } = &act {
                 self.acts
-                    .retain(|told| !matches!(told, Act::Demand { pool: of, .. } if of == pool));
+                    .retain(|older| !matches!(older, Act::Demand { pool: of, .. } if of == pool));
             }
             self.acts.push(act);
         }
     }
 }
 
-/// Holds one transaction of the ledger, without its marks.
+/// Holds one transaction of the ledger, before it gets its epoch and write id.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Save {
     pub(crate) jobs: BTreeMap<JobId, Job>,
@@ -41,7 +46,7 @@ pub(crate) struct Save {
 }
 
 impl Save {
-    /// Returns whether there is nothing to save.
+    /// Returns whether the store has nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
             && self.tombstones.is_empty()
@@ -58,8 +63,8 @@ impl Save {
         self.forget_before = later.forget_before.or(self.forget_before);
     }
 
-    /// Marks the transaction for the store.
-    pub(crate) fn marked(self, epoch: Epoch, write: WriteId) -> JobSave {
+    /// Completes the transaction for the store.
+    pub(crate) fn into_save(self, epoch: Epoch, write: WriteId) -> JobSave {
         JobSave {
             jobs: self.jobs.into_values().collect(),
             tombstones: self.tombstones,
@@ -75,12 +80,12 @@ impl Save {
 /// Names what is done once the save is durable.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Act {
-    /// Offer a job to an instance, and hear its answer.
+    /// Offer a job to an instance, and wait for its answer.
     Offer {
         instance: InstanceId,
         job: JobId,
         generation: Generation,
-        /// Whether it was delivered already, and is only said again.
+        /// Whether it was delivered already, and is only sent again.
         delivered: bool,
     },
     /// Tell an instance that an offer, or what came of it, is over.
@@ -93,10 +98,51 @@ pub(crate) enum Act {
     Demand { pool: PoolId, demand: Demand },
     /// Have the forge asked about a job at once.
     AskForge(JobId),
-    /// Tell followers of the feed something that is not kept.
+    /// Announce an event that is not stored.
     Announce(Event),
     /// Show a job that has no row on the board.
     Show(Box<Job>),
     /// Take a job that has no row off the board.
     Hide(JobId),
+}
+
+/// Names what one part of the ledger wants of another. The ledger carries effects out at once
+/// and in order, each with all that follows from it before the next.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum JobEffect {
+    /// The forge reported a fact.
+    Report(FactReport),
+    /// It is proven that the job runs on the instance.
+    Execute { job: JobId, instance: InstanceId },
+    /// The fact rises to `completed`.
+    End { job: JobId, conclusion: Conclusion },
+    /// We give the job up.
+    Close { job: JobId, why: Closure },
+    /// The job's offer is over, if one is open.
+    EndOffer { job: JobId, why: OfferEnd },
+    /// The job's pool is decided, if it wants a runner.
+    Assign { job: JobId, prefer: Prefer },
+    /// The instance no longer waits for an offer.
+    Withdraw(InstanceId),
+    /// The job leaves the open ones.
+    Archive(JobId),
+    /// A message goes out after the save.
+    Send(Act),
+}
+
+/// Holds what a forge said about an open job.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FactReport {
+    pub(super) job: JobId,
+    pub(super) fact: JobFact,
+    /// The runner it names, if any.
+    pub(super) runner: Option<RunnerName>,
+    pub(super) source: ReportSource,
+}
+
+/// Tells how a report came: a notice may be late, an answer to a question is current.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReportSource {
+    Notice,
+    Answer,
 }

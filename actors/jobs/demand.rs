@@ -3,208 +3,206 @@
 //! A pool is given no more jobs than its `max` has room for, so that those beyond it move
 //! on at once, and those within it stay while its machines come up, although the pool may
 //! call itself full by then. A job that has moved on stays where it is until that pool
-//! refuses too: otherwise each freed place would swing the whole line back and forth.
+//! refuses too: otherwise each freed place would swing the whole queue back and forth.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Accepts;
-use super::change::{Act, Change};
-use super::index::{Line, Open};
-use super::ledger::{Ledger, Standing};
-use super::routing::{Route, Want, route};
-use crate::model::{Home, InstanceId, Job, JobFact, JobId, PoolId, PoolSpec, Timestamp, What};
+use super::change::Act;
+use super::index::{JobIndex, JobQueue};
+use super::offers::Offers;
+use super::open_jobs::OpenJobs;
+use super::routing::{JobRequirements, Route, route};
+use crate::model::{Job, JobId, PoolId, PoolSpec, Timestamp};
 use crate::pool::Demand;
 
-/// Tells whether a job has had its place in a pool before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Seat {
-    /// No: the best pool that takes it.
-    Fresh,
-    /// Yes: it keeps it, if the pool still serves.
-    Kept,
+/// Decides whose demand each waiting job is, and reports it to the pools.
+#[derive(Default)]
+pub(super) struct DemandRouter {
+    /// The pools in the order of the config; `None` until they are known.
+    pools: Option<Vec<RoutedPool>>,
+    /// The demand each pool was last told.
+    reported: BTreeMap<PoolId, Demand>,
 }
 
-impl Ledger {
-    /// Learns which pools there are, in the order of the config.
-    pub(crate) fn pools_changed(&mut self, specs: Vec<Arc<PoolSpec>>, now: Timestamp) -> Change {
+/// Holds a pool and whether it says that it takes work.
+struct RoutedPool {
+    spec: Arc<PoolSpec>,
+    accepts: Accepts,
+}
+
+/// Tells which pool a job should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Prefer {
+    /// The one that fits best of those that take it.
+    BestPool,
+    /// The one it waited in before, if that still serves.
+    CurrentPool,
+}
+
+impl DemandRouter {
+    /// Takes over the pools of the config. What they were told is sent again.
+    pub(super) fn set_pools(&mut self, specs: Vec<Arc<PoolSpec>>) {
+        let before = self.pools.take().unwrap_or_default();
         let accepts = |id: &PoolId| {
-            let known = self.pools.iter().find(|pool| pool.spec.id == *id);
+            let known = before.iter().find(|pool| pool.spec.id == *id);
             known.map_or(Accepts::Work, |pool| pool.accepts)
         };
-        self.pools =
-            specs.into_iter().map(|spec| Standing { accepts: accepts(&spec.id), spec }).collect();
-        for Standing { spec, .. } in &self.pools {
-            let home = Home { forge: spec.forge.clone(), scope: spec.scope.clone() };
-            self.homes.insert(spec.id.clone(), home);
-        }
-        self.told.clear();
-        let early = self.early.take().unwrap_or_default();
-        self.assign_all(now);
-        self.look_at_unservable(now);
-        for notice in early {
-            self.hear(notice, now);
-        }
-        self.finish(now)
+        let routed = |spec: Arc<PoolSpec>| RoutedPool { accepts: accepts(&spec.id), spec };
+        self.pools = Some(specs.into_iter().map(routed).collect());
+        self.reported.clear();
     }
 
-    /// Learns whether a pool takes work; it may have forgotten its demand, so it is told.
-    pub(crate) fn standing_changed(
+    /// Returns whether the pools are known. Before that no job is anyone's demand.
+    pub(super) fn knows_pools(&self) -> bool {
+        self.pools.is_some()
+    }
+
+    pub(super) fn pool_ids(&self) -> Vec<PoolId> {
+        self.pools().iter().map(|pool| pool.spec.id.clone()).collect()
+    }
+
+    /// Learns whether a pool takes work. A pool that says so may be new and know no demand, so
+    /// it is told again.
+    pub(super) fn set_accepts(
         &mut self,
         id: &PoolId,
         accepts: Accepts,
+        jobs: &mut OpenJobs,
+        offers: &Offers,
         now: Timestamp,
-    ) -> Change {
-        self.told.remove(id);
-        if let Some(pool) = self.pools.iter_mut().find(|pool| pool.spec.id == *id) {
+    ) {
+        self.reported.remove(id);
+        let mut pools = self.pools.iter_mut().flatten();
+        if let Some(pool) = pools.find(|pool| pool.spec.id == *id) {
             pool.accepts = accepts;
         }
         if matches!(accepts, Accepts::Draining | Accepts::Broken) {
-            let line = self.index.queued.get(id).cloned().unwrap_or_default();
-            for (_, job) in line {
-                self.assign(&job, Seat::Fresh, now);
+            for (_, job) in jobs.index().queued(id).cloned().unwrap_or_default() {
+                self.assign(&job, Prefer::BestPool, jobs, offers, now);
             }
         }
-        self.finish(now)
+    }
+
+    /// Decides whose demand a job is, if it wants a runner.
+    pub(super) fn assign(
+        &self,
+        id: &JobId,
+        prefer: Prefer,
+        jobs: &mut OpenJobs,
+        offers: &Offers,
+        now: Timestamp,
+    ) {
+        // Once the pools are known, all jobs are assigned.
+        if self.knows_pools() && jobs.get(id).is_some_and(Job::wants_runner) {
+            jobs.assign(id, now, |index, job, held| {
+                let current = job.pool.as_ref().filter(|_| prefer == Prefer::CurrentPool && !held);
+                self.choose(&JobRequirements::of(job), current, index, offers)
+            });
+        }
+    }
+
+    /// Decides anew for every waiting job, oldest first.
+    pub(super) fn assign_all(&self, jobs: &mut OpenJobs, offers: &Offers, now: Timestamp) {
+        for id in jobs.unassign_all() {
+            self.assign(&id, Prefer::BestPool, jobs, offers, now);
+        }
+    }
+
+    /// Gives jobs that no pool took to pools that take them now, oldest first.
+    pub(super) fn assign_held(&self, jobs: &mut OpenJobs, offers: &Offers, now: Timestamp) {
+        for pool in self.pools() {
+            while let Some(job) = self.next_held(pool, jobs.index(), offers) {
+                self.assign(&job, Prefer::BestPool, jobs, offers, now);
+            }
+        }
+    }
+
+    /// Returns the oldest job that no pool took and this one takes now.
+    fn next_held(&self, pool: &RoutedPool, jobs: &JobIndex, offers: &Offers) -> Option<JobId> {
+        if !jobs.has_held() || takes(pool, jobs, offers) != Accepts::Work {
+            return None;
+        }
+        jobs.oldest_held(&pool.spec).cloned()
+    }
+
+    /// Routes by what each pool takes now.
+    pub(super) fn route(
+        &self,
+        requirements: &JobRequirements,
+        jobs: &JobIndex,
+        offers: &Offers,
+    ) -> Route {
+        let pools = self.pools().iter();
+        let pools: Vec<_> = pools.map(|pool| (&*pool.spec, takes(pool, jobs, offers))).collect();
+        route(requirements, &pools)
+    }
+
+    /// Sends each pool its demand, if that differs from what it was last told.
+    pub(super) fn report(&mut self, jobs: &mut OpenJobs) {
+        for pool in self.pool_ids() {
+            let demand = self.demand(&pool, jobs.index());
+            if self.reported.insert(pool.clone(), demand) != Some(demand) {
+                jobs.send(Act::Demand { pool, demand });
+            }
+        }
     }
 
     /// Returns how much work waits for a pool.
-    pub(crate) fn demand(&self, id: &PoolId) -> Demand {
-        let oldest = |line: Option<&Line>| line.and_then(Line::first).map(|(at, _)| *at);
-        let (queued, blocked) = (self.index.queued.get(id), self.index.blocked.get(id));
-        let broken = |pool: &&Standing| pool.spec.id == *id && pool.accepts == Accepts::Broken;
+    pub(super) fn demand(&self, id: &PoolId, jobs: &JobIndex) -> Demand {
+        let oldest = |queue: Option<&JobQueue>| queue.and_then(JobQueue::first).map(|(at, _)| *at);
+        let (queued, blocked) = (jobs.queued(id), jobs.blocked(id));
+        let broken = |pool: &RoutedPool| pool.spec.id == *id && pool.accepts == Accepts::Broken;
         // A job that waits for a place, or for the end of a drain, is withheld on purpose: its
-        // age is nobody's alarm. One that waits for a broken pool should be served and is not.
-        let failed = blocked.filter(|_| self.pools.iter().any(|pool| broken(&pool)));
+        // age is no alarm. One that waits for a broken pool should be served and is not.
+        let failed = blocked.filter(|_| self.pools().iter().any(broken));
         Demand {
-            queued: u32::try_from(self.index.waiting(id)).unwrap_or(u32::MAX),
+            queued: u32::try_from(jobs.queue_length(id)).unwrap_or(u32::MAX),
             blocked: blocked.is_some(),
             oldest: oldest(queued).into_iter().chain(oldest(failed)).min(),
         }
     }
 
-    /// Decides whose demand a job is, if it wants a runner.
-    pub(super) fn assign(&mut self, id: &JobId, seat: Seat, now: Timestamp) {
-        // Until the pools are known nobody can say; then all are looked at.
-        if self.early.is_some() || !self.job(id).is_some_and(Job::wants_runner) {
-            return;
-        }
-        // It is taken out first: a job does not compete with itself for room.
-        let Some(mut open) = self.open.remove(id) else { return };
-        self.index.remove(&open);
-        let route = self.choose(&open, seat);
-        let moved = open.route.as_ref() != Some(&route);
-        open.held = !matches!(route, Route::To(_));
-        open.job.pool = match &route {
-            Route::To(pool) | Route::Held { pool, .. } => Some(pool.clone()),
-            Route::Nobody(_) => None,
+    fn choose(
+        &self,
+        requirements: &JobRequirements,
+        current: Option<&PoolId>,
+        jobs: &JobIndex,
+        offers: &Offers,
+    ) -> Route {
+        let serves = |pool: &RoutedPool| {
+            matches!(pool.accepts, Accepts::Work | Accepts::Full) && requirements.fit(&pool.spec)
         };
-        open.route = Some(route.clone());
-        self.index.add(&open);
-        self.open.insert(id.clone(), open);
-        if moved {
-            let what = match route {
-                Route::To(pool) => What::Routed(pool),
-                Route::Held { pool, why } => What::Held { pool, why: why.to_string() },
-                Route::Nobody(why) => What::Unserved(why),
-            };
-            self.note(id, what, now);
-        }
-    }
-
-    fn choose(&self, open: &Open, seat: Seat) -> Route {
-        let want = Want::of(&open.job);
-        let kept = open.job.pool.as_ref().filter(|_| seat == Seat::Kept && !open.held);
-        let serves = |pool: &Standing| {
-            matches!(pool.accepts, Accepts::Work | Accepts::Full) && want.fits(&pool.spec)
-        };
-        match kept.and_then(|id| self.pools.iter().find(|pool| pool.spec.id == *id)) {
+        match current.and_then(|id| self.pools().iter().find(|pool| pool.spec.id == *id)) {
             Some(pool) if serves(pool) => Route::To(pool.spec.id.clone()),
-            Some(_) | None => self.route(&want),
+            Some(_) | None => self.route(requirements, jobs, offers),
         }
     }
 
-    /// Routes by what each pool takes now.
-    pub(super) fn route(&self, want: &Want) -> Route {
-        let standing: Vec<(&PoolSpec, Accepts)> =
-            self.pools.iter().map(|pool| (&*pool.spec, self.takes(pool))).collect();
-        route(want, &standing)
+    fn pools(&self) -> &[RoutedPool] {
+        self.pools.as_deref().unwrap_or_default()
     }
 
-    /// Returns whether a pool takes one more job.
-    fn takes(&self, pool: &Standing) -> Accepts {
-        let id = &pool.spec.id;
-        let waiting = self.index.waiting(id);
-        // A runner that waits for an offer is room, whatever the pool can create.
-        let ready = || self.free(id).take(waiting + 1).count() > waiting;
-        let load = self.index.load(id);
-        match pool.accepts {
-            Accepts::Draining => Accepts::Draining,
-            Accepts::Full | Accepts::Broken if ready() => Accepts::Work,
-            Accepts::Work if load >= pool.spec.max as usize && !ready() => Accepts::Full,
-            accepts @ (Accepts::Work | Accepts::Full | Accepts::Broken) => accepts,
-        }
+    /// Returns what a pool was last told, and whether it is broken.
+    #[cfg(test)]
+    pub(super) fn reported(&self, id: &PoolId) -> (Option<Demand>, bool) {
+        let pool = self.pools().iter().find(|pool| pool.spec.id == *id);
+        let broken = pool.is_some_and(|pool| pool.accepts == Accepts::Broken);
+        (self.reported.get(id).copied(), broken)
     }
+}
 
-    /// Returns those of a pool who wait for an offer and have none, longest first.
-    pub(super) fn free(&self, pool: &PoolId) -> impl Iterator<Item = &InstanceId> {
-        self.instances.line(pool).filter(|id| !self.index.is_taken(id))
-    }
-
-    /// Lets jobs that nobody took go where they are taken now, oldest first.
-    pub(super) fn promote(&mut self, now: Timestamp) {
-        for at in 0..self.pools.len() {
-            while let Some(job) = self.next_held(at) {
-                self.assign(&job, Seat::Fresh, now);
-            }
-        }
-    }
-
-    /// Returns the oldest job that nobody took and this pool takes now.
-    fn next_held(&self, at: usize) -> Option<JobId> {
-        let pool = self.pools.get(at).filter(|_| !self.index.held.is_empty())?;
-        if self.takes(pool) != Accepts::Work {
-            return None;
-        }
-        let heads = self.index.held.iter().filter(|(want, _)| want.fits(&pool.spec));
-        heads.filter_map(|(_, line)| line.first()).min().map(|(_, job)| job.clone())
-    }
-
-    /// Decides anew for every waiting job, oldest first.
-    fn assign_all(&mut self, now: Timestamp) {
-        let lines = self.index.queued.values().chain(self.index.held.values());
-        let waiting: Line = lines.flatten().cloned().collect();
-        for (_, id) in &waiting {
-            if let Some(open) = self.open.get_mut(id) {
-                self.index.remove(open);
-                open.held = true;
-                self.index.add(open);
-            }
-        }
-        for (_, id) in &waiting {
-            self.assign(id, Seat::Fresh, now);
-        }
-    }
-
-    /// Takes in remembered jobs that some pool can serve after all.
-    fn look_at_unservable(&mut self, now: Timestamp) {
-        let queued = self.unservable.iter().filter(|job| job.fact == JobFact::Queued);
-        let served = queued.filter(|job| !matches!(self.route(&Want::of(job)), Route::Nobody(_)));
-        for id in served.map(|job| job.id.clone()).collect::<Vec<_>>() {
-            if let Some(job) = self.unservable.take(&id) {
-                self.take_in(job, now);
-                self.assign(&id, Seat::Fresh, now);
-            }
-        }
-    }
-
-    /// Plans to tell pools whose demand changed.
-    pub(super) fn tell_demand(&mut self) {
-        let pools: Vec<PoolId> = self.pools.iter().map(|pool| pool.spec.id.clone()).collect();
-        for pool in pools {
-            let demand = self.demand(&pool);
-            if self.told.insert(pool.clone(), demand) != Some(demand) {
-                self.act(Act::Demand { pool, demand });
-            }
-        }
+/// Returns whether a pool takes one more job.
+fn takes(pool: &RoutedPool, jobs: &JobIndex, offers: &Offers) -> Accepts {
+    let id = &pool.spec.id;
+    let waiting = jobs.queue_length(id);
+    // A runner that waits for an offer is room, whatever the pool can create.
+    let ready = || offers.free(id, jobs).take(waiting + 1).count() > waiting;
+    match pool.accepts {
+        Accepts::Draining => Accepts::Draining,
+        Accepts::Full | Accepts::Broken if ready() => Accepts::Work,
+        Accepts::Work if jobs.load(id) >= pool.spec.max as usize && !ready() => Accepts::Full,
+        accepts @ (Accepts::Work | Accepts::Full | Accepts::Broken) => accepts,
     }
 }

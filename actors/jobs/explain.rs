@@ -8,7 +8,7 @@ use std::time::Duration;
 pub use holdups::{BudgetLeft, HoldUps, why_it_waits};
 
 use super::Accepts;
-use super::routing::{Route, Want, route};
+use super::routing::{JobRequirements, Route, route};
 use crate::model::{
     Closure, Event, Job, JobState, OfferStage, PoolId, PoolSpec, State, Timestamp, What, elapsed,
 };
@@ -65,8 +65,8 @@ fn queued(
 ) -> Vec<String> {
     let mut said = vec![format!("It has waited for a runner for {}.", ago(job.queued_at, now))];
     let standing: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
-    match (&job.pool, route(&Want::of(job), &standing)) {
-        (None, Route::Nobody(why)) => said.push(format!("No pool can serve it: {why}.")),
+    match (&job.pool, route(&JobRequirements::of(job), &standing)) {
+        (None, Route::Unserved(why)) => said.push(format!("No pool can serve it: {why}.")),
         (None, Route::To(pool) | Route::Held { pool, .. }) => {
             said.push(format!("Pool `{pool}` can serve it and will be told."));
         }

@@ -1,291 +1,249 @@
-//! What the forge says of jobs: facts only rise, late, doubled and reordered news included.
+//! What the forge says of a job, and where it runs.
 //!
 //! ```text
 //! waiting ─▶ queued ─▶ in_progress ─▶ completed (tombstone: nothing comes after)
 //!               │            ▲
-//!               └─▶ closed ──┘  only an execution reopens what we gave up
+//!               └─▶ closed ──┘  only an execution reopens a job that we gave up
 //! ```
+//!
+//! A fact only rises, whatever is late, doubled or reordered. Where a job runs is the forge's
+//! proof alone: it gives any runner any job whose labels fit. So the execution of B on the
+//! instance that was offered A binds B there and frees A, in one transaction, and a job that
+//! runs elsewhere frees the instance it was offered to.
+//!
+//! These are functions of one job's row; what they cause elsewhere they return as
+//! [`JobEffect`]s, in the order in which the ledger carries them out.
 
-use super::change::{Act, Change};
-use super::demand::Seat;
-use super::ledger::Ledger;
-use super::routing::{Route, Want};
+use super::change::{Act, FactReport, JobEffect, ReportSource};
+use super::demand::Prefer;
+use super::instances::Instances;
+use super::open_jobs::OpenJobs;
 use crate::model::{
-    Asked, Closure, Conclusion, Event, Generation, Job, JobFact, JobId, JobNotice, JobOver, Offer,
-    OfferEnd, RunnerName, Subject, Timestamp, What,
+    Closure, Conclusion, Execution, InstanceId, JobFact, JobId, JobOver, OfferEnd, OfferStage,
+    RunnerName, Timestamp, What,
 };
 use crate::mutants::{self, Mutant};
 
-/// Tells how news came: a notice may be late, a direct answer is of now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    Notice,
-    Direct,
-}
-
-impl Ledger {
-    /// Hears news of a job from a forge.
-    pub(crate) fn notice(&mut self, notice: JobNotice, now: Timestamp) -> Change {
-        match &mut self.early {
-            Some(early) => early.push(notice),
-            None => self.hear(notice, now),
-        }
-        self.finish(now)
-    }
-
-    pub(super) fn hear(&mut self, notice: JobNotice, now: Timestamp) {
-        self.change.save.handled.extend(notice.delivery.clone());
-        let id = notice.id.clone();
-        let waited = self.fact(&id) == Some(&JobFact::Waiting);
-        if self.tombstones.holds(&id) || !(self.open.contains_key(&id) || self.admit(&notice, now))
-        {
-            return;
-        }
-        // A job that a deployment rule held back is as young as its release.
-        let released = waited && notice.fact == JobFact::Queued;
-        let queued_at = notice.queued_at.max(if released { now } else { notice.queued_at });
-        if self.job(&id).is_some_and(|job| job.queued_at < queued_at) {
-            self.amend(&id, now, |job| job.queued_at = queued_at);
-        }
-        self.raise(&id, notice.fact, notice.runner, Source::Notice, now);
-    }
-
-    /// Takes a job in that is not open; returns whether it concerns us.
-    fn admit(&mut self, notice: &JobNotice, now: Timestamp) -> bool {
-        let id = &notice.id;
-        let proves = notice.fact.rank() >= JobFact::InProgress.rank();
-        if self.closed.contains_key(id) {
-            return proves && self.recall(id, now);
-        }
-        let ours = self.names_ours(notice);
-        if self.is_served_after_all(notice) {
-            return self.recall(id, now);
-        }
-        if let Some(job) = self.unservable.get_mut(id) {
-            if notice.fact.rank() > job.fact.rank() {
-                job.fact = notice.fact.clone();
-                let shown = Act::Show(Box::new(job.clone()));
-                self.act(shown);
-            }
-            return ours && self.recall(id, now);
-        }
-        let mut job = first_heard(notice, now);
-        match self.route(&Want::of(&job)) {
-            Route::To(pool) | Route::Held { pool, .. } => job.pool = Some(pool),
-            Route::Nobody(_) if ours => {}
-            Route::Nobody(why) => {
-                self.pass_over(job, notice.fact.clone(), why, now);
-                return false;
-            }
-        }
-        self.take_in(job, now);
-        if let Some(open) = self.open.get_mut(id) {
-            open.route = None;
-        }
-        if notice.fact == JobFact::Waiting {
-            self.note(id, What::JobReported(JobFact::Waiting), now);
-        }
-        true
-    }
-
-    /// Returns whether a job that nobody could serve when it was heard of, held back by its
-    /// forge, has a pool by the time it is released.
-    fn is_served_after_all(&self, notice: &JobNotice) -> bool {
-        let released = notice.fact == JobFact::Queued;
-        self.unservable.get(&notice.id).is_some_and(|job| {
-            let serves = || !matches!(self.route(&Want::of(job)), Route::Nobody(_));
-            released && job.fact == JobFact::Waiting && serves()
-        })
-    }
-
-    /// Returns whether a notice names a runner of ours that could have taken such a job. Forges
-    /// have delivered the events of strangers; a name alone proves nothing, and neither does one
-    /// of a pool that has left the config.
-    fn names_ours(&self, notice: &JobNotice) -> bool {
-        let named = notice.runner.as_ref().and_then(|name| self.instances.named(name));
-        let pool = named.as_ref().and_then(|id| self.instances.pool_of(id));
-        pool.and_then(|pool| self.homes.get(pool))
-            .is_some_and(|home| home.forge == notice.id.forge && home.scope.covers(&notice.place))
-    }
-
-    /// Remembers a job that no pool serves, and says so; it gets no row.
-    fn pass_over(&mut self, job: Job, fact: JobFact, why: String, now: Timestamp) {
-        if fact.is_over() {
-            return;
-        }
-        let subject = Subject::Job(job.id.clone());
-        let what = What::Unserved(why);
-        self.act(Act::Announce(Event { subject, seq: 0, at: now, last_at: now, count: 1, what }));
-        let job = Job { fact, ..job };
-        self.act(Act::Show(Box::new(job.clone())));
-        if let Some(forgotten) = self.unservable.keep(job) {
-            self.act(Act::Hide(forgotten));
-        }
-    }
-
-    /// Counts a job that was put aside among the open ones again.
-    pub(super) fn recall(&mut self, id: &JobId, now: Timestamp) -> bool {
-        let aside = self.closed.remove(id).or_else(|| self.unservable.take(id));
-        let found = aside.is_some();
-        if let Some(job) = aside {
-            self.take_in(job, now);
-        }
-        found
-    }
-
-    /// Lets a fact rise.
-    pub(super) fn raise(
-        &mut self,
-        id: &JobId,
-        fact: JobFact,
-        runner: Option<RunnerName>,
-        source: Source,
-        now: Timestamp,
-    ) {
-        match fact {
-            JobFact::Waiting => {}
-            JobFact::Queued => {
-                if self.fact(id) == Some(&JobFact::Waiting) {
-                    self.amend(id, now, |job| {
-                        job.fact = JobFact::Queued;
-                        // One that was held back is queued since it got leave, not since its birth.
-                        if job.heard_at < now {
-                            job.queued_at = now;
-                        }
-                    });
-                    self.note(id, What::JobReported(JobFact::Queued), now);
-                    self.assign(id, Seat::Fresh, now);
-                }
-            }
-            JobFact::InProgress => self.progress(id, runner.as_ref(), source, now),
-            JobFact::Completed(conclusion) => self.complete(id, &conclusion, runner, now),
-        }
-    }
-
-    /// Learns that a job runs, here or elsewhere.
-    fn progress(
-        &mut self,
-        id: &JobId,
-        runner: Option<&RunnerName>,
-        source: Source,
-        now: Timestamp,
-    ) {
-        self.begin(id, now);
-        let Some(job) = self.job(id) else { return };
-        let proven = job.execution.as_ref().map(|run| run.instance.clone());
-        let claimed = runner.and_then(|name| self.whose(job, name));
-        let is_news = source == Source::Direct || proven.is_none();
-        if runner.is_some() && runner != job.runner.as_ref() && is_news {
-            self.amend(id, now, |job| job.runner = runner.cloned());
-        }
-        match (claimed, proven) {
-            (Some(claimed), Some(proven)) if claimed == proven => {}
-            // Two runners of ours by hearsay: only the forge can tell which came last.
-            (Some(_), Some(_)) if source == Source::Notice => self.act(Act::AskForge(id.clone())),
-            (Some(claimed), _) => self.execute(id, &claimed, now),
-            (None, _) => self.runs_elsewhere(id, runner.is_some(), source, now),
-        }
-    }
-
-    /// Lets the fact rise to `in_progress`, and reopens what was given up.
-    pub(super) fn begin(&mut self, id: &JobId, now: Timestamp) {
-        let Some(job) = self.job(id) else { return };
-        let (closed, risen) = (job.closed.is_some(), job.fact.rank() < JobFact::InProgress.rank());
-        if closed {
-            self.amend(id, now, |job| (job.closed, job.over_at) = (None, None));
-            self.note(id, What::Reopened, now);
-        }
-        if risen {
-            self.amend(id, now, |job| job.fact = JobFact::InProgress);
-            self.note(id, What::JobReported(JobFact::InProgress), now);
-        }
-    }
-
-    /// Learns that a job is over: nothing comes after.
-    fn complete(
-        &mut self,
-        id: &JobId,
-        conclusion: &Conclusion,
-        runner: Option<RunnerName>,
-        now: Timestamp,
-    ) {
-        let Some(job) = self.job(id) else { return };
-        let ran = job.execution.as_ref().map(|run| run.instance.clone());
-        let named = runner.as_ref().and_then(|name| self.whose(job, name));
-        let offered = job.open_offer().map(|offer| offer.instance.clone());
-        if runner.is_some() {
-            self.amend(id, now, |job| job.runner = runner);
-        }
-        if let Some(named) = &named
-            && Some(named) != ran.as_ref()
-        {
-            self.execute(id, named, now);
-        }
-        let fact = JobFact::Completed(conclusion.clone());
-        self.amend(id, now, |job| {
-            (job.fact, job.closed, job.over_at) = (fact.clone(), None, Some(now));
-        });
-        self.note(id, What::JobReported(fact), now);
-        self.end_offer(id, OfferEnd::JobOver, now);
-        let over = |names_us| JobOver {
-            job: id.clone(),
-            conclusion: Some(conclusion.clone()),
-            names_us,
-            at: now,
-        };
-        if let Some(instance) = ran.filter(|ran| Some(ran) != named.as_ref()) {
-            self.act(Act::ShowJobOver { instance, over: over(false) });
-        }
-        if let Some(instance) = named {
-            self.act(Act::ShowJobOver { instance, over: over(true) });
-        } else if let Some(instance) = offered
-            && mutants::is(Mutant::CompletionByOfferedJob)
-        {
-            self.act(Act::ShowJobOver { instance, over: over(true) });
-        }
-        self.let_go(id);
-        self.tombstones.bury(id, now);
-        self.change.save.tombstones.push((id.clone(), now));
-    }
-
-    /// Gives a job up that the forge never called completed.
-    pub(super) fn close(&mut self, id: &JobId, why: Closure, now: Timestamp) {
-        let Some(job) = self.job(id) else { return };
-        let (ran, generation) = (job.execution.clone(), job.generation);
-        self.amend(id, now, |job| {
-            (job.closed, job.over_at, job.execution) = (Some(why), Some(now), None);
-        });
-        self.note(id, What::Closed(why), now);
-        self.end_offer(id, OfferEnd::JobOver, now);
-        if let Some(run) = ran {
-            self.tell_end(run.instance, id, generation, OfferEnd::JobOver);
-        }
-        if let Some(job) = self.let_go(id) {
-            self.closed.insert(id.clone(), job);
-        }
+/// Lets a fact rise.
+pub(super) fn report(
+    report: FactReport,
+    jobs: &mut OpenJobs,
+    instances: &Instances,
+    now: Timestamp,
+) -> Vec<JobEffect> {
+    let FactReport { job: id, fact, runner, source } = report;
+    match fact {
+        JobFact::Waiting => Vec::new(),
+        JobFact::Queued => release(id, jobs, now),
+        JobFact::InProgress => progress(id, runner.as_ref(), source, jobs, instances, now),
+        JobFact::Completed(conclusion) => complete(id, &conclusion, runner, jobs, instances, now),
     }
 }
 
-/// Makes the record of a job that was never heard of.
-fn first_heard(notice: &JobNotice, now: Timestamp) -> Job {
-    Job {
-        id: notice.id.clone(),
-        place: notice.place.clone(),
-        run: notice.run,
-        name: notice.name.clone(),
-        url: notice.url.clone(),
-        labels: notice.labels.clone(),
-        fact: JobFact::Waiting,
-        pool: None,
-        offer: Offer::None,
-        generation: Generation::default(),
-        execution: None,
-        closed: None,
-        queued_at: notice.queued_at,
-        heard_at: now,
-        over_at: None,
-        runner: None,
-        asked: Asked::default(),
-        events: 0,
+/// Records that a deployment rule no longer holds a job back.
+fn release(id: JobId, jobs: &mut OpenJobs, now: Timestamp) -> Vec<JobEffect> {
+    if jobs.get(&id).is_none_or(|job| job.fact != JobFact::Waiting) {
+        return Vec::new();
     }
+    jobs.update(&id, now, |job| {
+        job.fact = JobFact::Queued;
+        // The forge keeps the time of a job's creation; its wait for a runner begins now.
+        if job.heard_at < now {
+            job.queued_at = now;
+        }
+    });
+    jobs.record(&id, What::JobReported(JobFact::Queued), now);
+    vec![JobEffect::Assign { job: id, prefer: Prefer::BestPool }]
+}
+
+/// Records that a job runs, on a runner of ours or elsewhere.
+fn progress(
+    id: JobId,
+    runner: Option<&RunnerName>,
+    source: ReportSource,
+    jobs: &mut OpenJobs,
+    instances: &Instances,
+    now: Timestamp,
+) -> Vec<JobEffect> {
+    start(&id, jobs, now);
+    let Some(job) = jobs.get(&id) else { return Vec::new() };
+    let proven = job.execution.as_ref().map(|run| run.instance.clone());
+    let named = runner.and_then(|name| instances.runner_of(job, name));
+    let is_newer = source == ReportSource::Answer || proven.is_none();
+    if runner.is_some() && runner != job.runner.as_ref() && is_newer {
+        jobs.update(&id, now, |job| job.runner = runner.cloned());
+    }
+    match (named, proven) {
+        (Some(named), Some(proven)) if named == proven => Vec::new(),
+        // Notices name two runners of ours, and may be out of order: only the forge can tell
+        // which one came last.
+        (Some(_), Some(_)) if source == ReportSource::Notice => {
+            vec![JobEffect::Send(Act::AskForge(id))]
+        }
+        (Some(instance), _) => vec![JobEffect::Execute { job: id, instance }],
+        (None, _) => runs_elsewhere(id, runner.is_some(), source, jobs, instances, now),
+    }
+}
+
+/// Lets the fact rise to `in_progress`, and reopens a job that was given up.
+fn start(id: &JobId, jobs: &mut OpenJobs, now: Timestamp) {
+    let Some(job) = jobs.get(id) else { return };
+    let (closed, risen) = (job.closed.is_some(), job.fact.rank() < JobFact::InProgress.rank());
+    if closed {
+        jobs.update(id, now, |job| (job.closed, job.over_at) = (None, None));
+        jobs.record(id, What::Reopened, now);
+    }
+    if risen {
+        jobs.update(id, now, |job| job.fact = JobFact::InProgress);
+        jobs.record(id, What::JobReported(JobFact::InProgress), now);
+    }
+}
+
+/// Binds a job to the instance it is proven to run on, and frees what that was offered.
+pub(super) fn execute(
+    id: JobId,
+    instance: &InstanceId,
+    jobs: &mut OpenJobs,
+    instances: &Instances,
+    now: Timestamp,
+) -> Vec<JobEffect> {
+    start(&id, jobs, now);
+    let Some(job) = jobs.get(&id) else { return Vec::new() };
+    let (generation, before) = (job.generation, job.execution.clone());
+    let offered = job.open_offer().map(|offer| offer.instance.clone());
+    let pool = instances.pool_of(instance).cloned();
+    jobs.update(&id, now, |job| {
+        job.execution = Some(Execution { instance: instance.clone(), since: now });
+        job.pool = pool.or(job.pool.take());
+    });
+    jobs.record(&id, What::ExecutingOn(instance.clone()), now);
+    // This message goes first: an instance that only receives the end of its offer calls itself
+    // idle.
+    jobs.send(Act::ShowExecution { instance: instance.clone(), job: id.clone() });
+
+    let mut effects = Vec::new();
+    if let Some(offered) = offered {
+        let here = offered == *instance;
+        let why = if here { OfferEnd::Executed } else { OfferEnd::TakenElsewhere };
+        effects.push(JobEffect::EndOffer { job: id.clone(), why });
+    }
+    if let Some(before) = before.filter(|before| before.instance != *instance) {
+        let (instance, job, why) = (before.instance, id.clone(), OfferEnd::TakenElsewhere);
+        effects.push(JobEffect::Send(Act::EndOffer { instance, job, generation, why }));
+    }
+    let displaced = jobs.index().offered_to(instance).into_iter().filter(|other| *other != id);
+    effects.extend(displaced.map(|job| JobEffect::EndOffer { job, why: OfferEnd::Displaced }));
+    effects.push(JobEffect::Withdraw(instance.clone()));
+    if instances.is_over(instance) {
+        effects.push(JobEffect::Send(Act::AskForge(id)));
+    }
+    effects
+}
+
+/// Frees an instance whose job runs on a runner it does not answer to.
+fn runs_elsewhere(
+    id: JobId,
+    named: bool,
+    source: ReportSource,
+    jobs: &mut OpenJobs,
+    instances: &Instances,
+    now: Timestamp,
+) -> Vec<JobEffect> {
+    let Some(job) = jobs.get(&id) else { return Vec::new() };
+    // After a restart an instance may not have reported its names yet: a notice that names an
+    // unknown runner does not prove that it is not this one.
+    let excluded = |instance: &InstanceId| {
+        named && (source == ReportSource::Answer || instances.has_names(instance))
+    };
+    if let Some(offer) = job.open_offer() {
+        // Without its JIT config the instance cannot be the one.
+        if offer.stage == OfferStage::Offered || excluded(&offer.instance) {
+            return vec![JobEffect::EndOffer { job: id, why: OfferEnd::TakenElsewhere }];
+        }
+    } else if let Some(run) = job.execution.clone()
+        && source == ReportSource::Answer
+        && excluded(&run.instance)
+    {
+        let generation = job.generation;
+        jobs.update(&id, now, |job| job.execution = None);
+        let (instance, why) = (run.instance, OfferEnd::TakenElsewhere);
+        jobs.record(&id, What::Unoffered { instance: instance.clone(), why }, now);
+        jobs.send(Act::EndOffer { instance, job: id, generation, why });
+    }
+    Vec::new()
+}
+
+/// Records that a job is over: nothing comes after.
+fn complete(
+    id: JobId,
+    conclusion: &Conclusion,
+    runner: Option<RunnerName>,
+    jobs: &mut OpenJobs,
+    instances: &Instances,
+    now: Timestamp,
+) -> Vec<JobEffect> {
+    let Some(job) = jobs.get(&id) else { return Vec::new() };
+    let ran = job.execution.as_ref().map(|run| run.instance.clone());
+    let named = runner.as_ref().and_then(|name| instances.runner_of(job, name));
+    let offered = job.open_offer().map(|offer| offer.instance.clone());
+    if runner.is_some() {
+        jobs.update(&id, now, |job| job.runner = runner);
+    }
+    let mut effects = Vec::new();
+    // A completion that overtook its `in_progress` is the only proof of where the job ran.
+    if let Some(named) = named.clone().filter(|named| Some(named) != ran.as_ref()) {
+        effects.push(JobEffect::Execute { job: id.clone(), instance: named });
+    }
+    effects.push(JobEffect::End { job: id.clone(), conclusion: conclusion.clone() });
+    effects.push(JobEffect::EndOffer { job: id.clone(), why: OfferEnd::JobOver });
+    let over = |instance, names_us| {
+        let (job, conclusion) = (id.clone(), Some(conclusion.clone()));
+        let over = JobOver { job, conclusion, names_us, at: now };
+        JobEffect::Send(Act::ShowJobOver { instance, over })
+    };
+    // The end of a job is credited only to the runner that the forge names.
+    if let Some(instance) = ran.filter(|ran| Some(ran) != named.as_ref()) {
+        effects.push(over(instance, false));
+    }
+    if let Some(instance) = named {
+        effects.push(over(instance, true));
+    } else if let Some(instance) = offered
+        && mutants::is(Mutant::CompletionByOfferedJob)
+    {
+        effects.push(over(instance, true));
+    }
+    effects.push(JobEffect::Archive(id));
+    effects
+}
+
+/// Lets the fact rise to `completed`.
+pub(super) fn end(id: &JobId, conclusion: Conclusion, jobs: &mut OpenJobs, now: Timestamp) {
+    let fact = JobFact::Completed(conclusion);
+    jobs.update(id, now, |job| {
+        (job.fact, job.closed, job.over_at) = (fact.clone(), None, Some(now));
+    });
+    jobs.record(id, What::JobReported(fact), now);
+}
+
+/// Gives a job up that the forge never called completed.
+pub(super) fn close(
+    id: JobId,
+    why: Closure,
+    jobs: &mut OpenJobs,
+    now: Timestamp,
+) -> Vec<JobEffect> {
+    let Some(job) = jobs.get(&id) else { return Vec::new() };
+    let (ran, generation) = (job.execution.clone(), job.generation);
+    jobs.update(&id, now, |job| {
+        (job.closed, job.over_at, job.execution) = (Some(why), Some(now), None);
+    });
+    jobs.record(&id, What::Closed(why), now);
+    let why = OfferEnd::JobOver;
+    let mut effects = vec![JobEffect::EndOffer { job: id.clone(), why }];
+    if let Some(run) = ran {
+        let (instance, job) = (run.instance, id.clone());
+        effects.push(JobEffect::Send(Act::EndOffer { instance, job, generation, why }));
+    }
+    effects.push(JobEffect::Archive(id));
+    effects
 }

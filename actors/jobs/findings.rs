@@ -4,131 +4,175 @@
 //! successor. It is the only thing that may let a fact sink, because it is no late notice:
 //! the forge gives an assigned job back to its queue when the runner does not pick it up.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Finding;
-use super::ages::STALE;
-use super::change::Change;
-use super::demand::Seat;
-use super::facts::Source;
-use super::ledger::{Ledger, Repository};
+use super::change::{Act, FactReport, JobEffect, ReportSource};
+use super::demand::Prefer;
+use super::expiry::STALE_AFTER;
+use super::finished::FINISHED_RETENTION;
+use super::instances::Instances;
+use super::open_jobs::OpenJobs;
 use crate::model::{
-    Closure, Job, JobFact, JobId, JobReading, Offer, OfferEnd, OfferStage, Sighting, Timestamp,
-    What, is_due,
+    Closure, ForgeId, Job, JobFact, JobId, JobReading, Offer, OfferEnd, OfferStage, Sighting,
+    Timestamp, What, is_due,
 };
 use crate::mutants::{self, Mutant};
 
 /// The forge gives a job back to its queue when its runner does not begin within this.
-const PICKED_UP: Duration = Duration::from_mins(1);
+const PICKUP_TIMEOUT: Duration = Duration::from_mins(1);
 
-impl Ledger {
-    /// Hears what the forge said about a job that was asked about.
-    pub(crate) fn finding(&mut self, finding: Finding, now: Timestamp) -> Change {
-        if self.is_about_now(&finding) {
-            match finding.seen {
-                Sighting::Seen(reading) => self.read(&finding.job, reading, now),
-                Sighting::Absent => self.missed(&finding.job, now),
-                Sighting::Unknown(_) => {}
-            }
+/// Judges answers, and remembers which repositories answer at all.
+#[derive(Default)]
+pub(super) struct Findings {
+    /// When a repository last answered for one of its jobs.
+    last_answers: BTreeMap<RepositoryKey, Timestamp>,
+}
+
+/// Names a repository: its forge, its owner and its name.
+type RepositoryKey = (ForgeId, String, String);
+
+impl Findings {
+    /// Takes what the forge said about a job that was asked about.
+    pub(super) fn handle(
+        &mut self,
+        finding: Finding,
+        jobs: &mut OpenJobs,
+        instances: &Instances,
+        now: Timestamp,
+    ) -> Vec<JobEffect> {
+        if !is_current(&finding, jobs) {
+            return Vec::new();
         }
-        self.finish(now)
+        match finding.seen {
+            Sighting::Seen(reading) => self.read(finding.job, reading, jobs, instances, now),
+            Sighting::Absent => self.missed(finding.job, jobs, instances, now),
+            Sighting::Unknown(_) => Vec::new(),
+        }
     }
 
-    /// Returns whether a finding is about the attempt that stands, as it stands.
-    fn is_about_now(&self, finding: &Finding) -> bool {
-        let Some(open) = self.open.get(&finding.job) else { return false };
-        let same_attempt = open.job.generation == finding.generation
-            && open.job.holder() == finding.instance.as_ref();
-        let unmoved = open.changed_at <= finding.begun;
-        same_attempt && unmoved || mutants::is(Mutant::NoGenerationCheck)
+    /// Drops what is older than any open job can be.
+    pub(super) fn expire(&mut self, now: Timestamp) {
+        self.last_answers.retain(|_, at| !is_due(*at, FINISHED_RETENTION, now));
     }
 
-    fn read(&mut self, id: &JobId, reading: JobReading, now: Timestamp) {
-        let Some(repository) = self.job(id).map(repository) else { return };
-        self.in_sight.insert(repository, now);
-        self.amend(id, now, |job| {
+    fn read(
+        &mut self,
+        id: JobId,
+        reading: JobReading,
+        jobs: &mut OpenJobs,
+        instances: &Instances,
+        now: Timestamp,
+    ) -> Vec<JobEffect> {
+        let Some(repository) = jobs.get(&id).map(repository) else { return Vec::new() };
+        self.last_answers.insert(repository, now);
+        jobs.update(&id, now, |job| {
             job.asked.times = job.asked.times.saturating_add(1);
             (job.asked.last_at, job.asked.missing, job.asked.missing_since) = (Some(now), 0, None);
         });
-        self.note(id, What::Asked { answer: in_words(&reading) }, now);
+        jobs.record(&id, What::Asked { answer: describe(&reading) }, now);
         match reading.fact {
             JobFact::Waiting | JobFact::Queued if reading.run_over => {
-                self.close(id, Closure::RunOver, now);
+                vec![JobEffect::Close { job: id, why: Closure::RunOver }]
             }
-            JobFact::Waiting => {}
-            JobFact::Queued => self.requeue(id, now),
+            JobFact::Waiting => Vec::new(),
+            JobFact::Queued => requeue(id, jobs, instances, now),
             fact @ (JobFact::InProgress | JobFact::Completed(_)) => {
-                self.raise(id, fact, reading.runner, Source::Direct, now);
+                let (runner, source) = (reading.runner, ReportSource::Answer);
+                vec![JobEffect::Report(FactReport { job: id, fact, runner, source })]
             }
         }
-    }
-
-    /// Puts a job back in line that the forge still calls queued.
-    fn requeue(&mut self, id: &JobId, now: Timestamp) {
-        let Some(job) = self.job(id) else { return };
-        // An undelivered offer is not contradicted by it.
-        let offered = job.open_offer().is_some_and(|offer| offer.stage == OfferStage::Offered);
-        let (holder, generation) = (job.holder().cloned(), job.generation);
-        if job.fact == JobFact::Waiting {
-            return self.raise(id, JobFact::Queued, None, Source::Direct, now);
-        }
-        if offered || self.is_fresh(job, now) || holder.is_none() && job.fact == JobFact::Queued {
-            return;
-        }
-        let why = OfferEnd::Requeued;
-        self.amend(id, now, |job| {
-            (job.fact, job.execution, job.runner) = (JobFact::Queued, None, None);
-            job.generation = generation.next();
-            if holder.is_some() {
-                job.offer = Offer::Ended { why, at: now };
-            }
-        });
-        if let Some(instance) = holder {
-            self.note(id, What::Unoffered { instance: instance.clone(), why }, now);
-            self.tell_end(instance, id, generation, why);
-        }
-        self.assign(id, Seat::Kept, now);
-    }
-
-    /// Returns whether an execution is so young that the forge's reads may lag behind it.
-    fn is_fresh(&self, job: &Job, now: Timestamp) -> bool {
-        job.execution.as_ref().is_some_and(|run| {
-            !is_due(run.since, PICKED_UP, now) && !self.instances.is_over(&run.instance)
-        })
     }
 
     /// Counts a 404; two in a row close a job, unless its whole repository is out of sight: then
-    /// access was lost, and the job is held open for a day if no machine of ours is left to hold it.
-    fn missed(&mut self, id: &JobId, now: Timestamp) {
-        let Some(job) = self.job(id) else { return };
+    /// access was lost, and the job stays open for a day if no machine of ours is left to hold it.
+    fn missed(
+        &self,
+        id: JobId,
+        jobs: &mut OpenJobs,
+        instances: &Instances,
+        now: Timestamp,
+    ) -> Vec<JobEffect> {
+        let Some(job) = jobs.get(&id) else { return Vec::new() };
         let before = job.asked.last_at.filter(|_| job.asked.missing > 0);
-        let others = self.in_sight.get(&repository(job)).copied();
-        self.amend(id, now, |job| {
+        let others = self.last_answers.get(&repository(job)).copied();
+        jobs.update(&id, now, |job| {
             job.asked.times = job.asked.times.saturating_add(1);
             job.asked.last_at = Some(now);
             job.asked.missing = job.asked.missing.saturating_add(1);
             job.asked.missing_since.get_or_insert(now);
         });
-        self.note(id, What::Asked { answer: "not found".into() }, now);
+        jobs.record(&id, What::Asked { answer: "not found".into() }, now);
         let denied = before.zip(others).is_some_and(|(before, others)| others >= before);
-        if denied || self.is_lost_for_good(id, now) {
-            self.close(id, Closure::NotFound, now);
+        if denied || jobs.get(&id).is_some_and(|job| is_lost_for_good(job, instances, now)) {
+            return vec![JobEffect::Close { job: id, why: Closure::NotFound }];
         }
-    }
-
-    /// Returns whether a job was denied for a day while nothing of ours could be running it.
-    fn is_lost_for_good(&self, id: &JobId, now: Timestamp) -> bool {
-        let Some(job) = self.job(id) else { return false };
-        let unheld = job.holder().is_none_or(|holder| !self.instances.is_alive(holder));
-        unheld && job.asked.missing_since.is_some_and(|since| is_due(since, STALE, now))
+        Vec::new()
     }
 }
 
-fn repository(job: &Job) -> Repository {
+/// Returns whether a finding is about the attempt that stands, as it stands.
+fn is_current(finding: &Finding, jobs: &OpenJobs) -> bool {
+    let Some(job) = jobs.get(&finding.job) else { return false };
+    let same_attempt =
+        job.generation == finding.generation && job.holder() == finding.instance.as_ref();
+    let unmoved = jobs.changed_at(&finding.job).is_some_and(|at| at <= finding.begun);
+    same_attempt && unmoved || mutants::is(Mutant::NoGenerationCheck)
+}
+
+/// Puts a job back into its queue that the forge still calls queued.
+fn requeue(
+    id: JobId,
+    jobs: &mut OpenJobs,
+    instances: &Instances,
+    now: Timestamp,
+) -> Vec<JobEffect> {
+    let Some(job) = jobs.get(&id) else { return Vec::new() };
+    // An undelivered offer is not contradicted by it.
+    let offered = job.open_offer().is_some_and(|offer| offer.stage == OfferStage::Offered);
+    let (holder, generation) = (job.holder().cloned(), job.generation);
+    if job.fact == JobFact::Waiting {
+        let (fact, source) = (JobFact::Queued, ReportSource::Answer);
+        return vec![JobEffect::Report(FactReport { job: id, fact, runner: None, source })];
+    }
+    if offered || is_fresh(job, instances, now) || holder.is_none() && job.fact == JobFact::Queued {
+        return Vec::new();
+    }
+    let why = OfferEnd::Requeued;
+    jobs.update(&id, now, |job| {
+        (job.fact, job.execution, job.runner) = (JobFact::Queued, None, None);
+        // What the old attempt still answers must not match the next one.
+        job.generation = generation.next();
+        if holder.is_some() {
+            job.offer = Offer::Ended { why, at: now };
+        }
+    });
+    if let Some(instance) = holder {
+        jobs.record(&id, What::Unoffered { instance: instance.clone(), why }, now);
+        jobs.send(Act::EndOffer { instance, job: id.clone(), generation, why });
+    }
+    vec![JobEffect::Assign { job: id, prefer: Prefer::CurrentPool }]
+}
+
+/// Returns whether an execution is so young that the forge's reads may lag behind it.
+fn is_fresh(job: &Job, instances: &Instances, now: Timestamp) -> bool {
+    job.execution.as_ref().is_some_and(|run| {
+        !is_due(run.since, PICKUP_TIMEOUT, now) && !instances.is_over(&run.instance)
+    })
+}
+
+/// Returns whether a job was denied for a day while no instance of ours could be running it.
+fn is_lost_for_good(job: &Job, instances: &Instances, now: Timestamp) -> bool {
+    let unheld = job.holder().is_none_or(|holder| !instances.is_alive(holder));
+    unheld && job.asked.missing_since.is_some_and(|since| is_due(since, STALE_AFTER, now))
+}
+
+fn repository(job: &Job) -> RepositoryKey {
     (job.id.forge.clone(), job.place.owner.clone(), job.place.repository.clone())
 }
 
-fn in_words(reading: &JobReading) -> String {
+fn describe(reading: &JobReading) -> String {
     let fact = match &reading.fact {
         JobFact::Waiting => "waiting",
         JobFact::Queued => "queued",

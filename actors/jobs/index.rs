@@ -1,94 +1,152 @@
-//! The open jobs, looked at from every side a decision needs.
+//! The open jobs by each property that a decision looks them up by.
 //!
-//! Everything here is derived from the jobs themselves: a job is taken out before it
-//! changes and put back after, so the index cannot drift, and a recount must equal it.
+//! The index is derived from the jobs alone: [`OpenJobs`](super::open_jobs::OpenJobs) removes a
+//! job before it changes and adds it again after, so the index cannot drift, and an index built
+//! anew equals it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::routing::{Route, Want};
-use crate::model::{Event, InstanceId, Job, JobFact, JobId, PoolId, RunnerName, Timestamp};
-
-/// Holds an open job and what only memory knows of it.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Open {
-    pub(super) job: Job,
-    /// Whether no pool takes it now, though it may be demand of its first choice.
-    pub(super) held: bool,
-    /// Where it was last said to go.
-    pub(super) route: Option<Route>,
-    /// When either axis last moved: what was asked before that says nothing about it.
-    pub(super) changed_at: Timestamp,
-    /// The last event, so that its repetition is counted instead of written again.
-    pub(super) last: Option<Event>,
-}
+use super::routing::JobRequirements;
+use crate::model::{InstanceId, Job, JobFact, JobId, PoolId, PoolSpec, RunnerName, Timestamp};
 
 /// Orders jobs by age.
-pub(super) type Line = BTreeSet<(Timestamp, JobId)>;
+pub(super) type JobQueue = BTreeSet<(Timestamp, JobId)>;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Index {
+pub(super) struct JobIndex {
     /// Jobs that wait for a runner of a pool.
-    pub(super) queued: BTreeMap<PoolId, Line>,
+    queued: BTreeMap<PoolId, JobQueue>,
     /// Jobs that wait for their first choice to take work again.
-    pub(super) blocked: BTreeMap<PoolId, Line>,
-    /// Jobs that no pool takes now, by what they ask.
-    pub(super) held: BTreeMap<Want, Line>,
-    /// How many jobs are promised to or run on instances of a pool.
-    pub(super) served: BTreeMap<PoolId, u32>,
+    blocked: BTreeMap<PoolId, JobQueue>,
+    /// Jobs that no pool takes now, by what they require.
+    held: BTreeMap<JobRequirements, JobQueue>,
+    /// How many jobs are offered to or run on instances of a pool.
+    served: BTreeMap<PoolId, u32>,
     /// Open offers by the instance they are made to.
-    pub(super) offers: BTreeMap<InstanceId, BTreeSet<JobId>>,
+    offers: BTreeMap<InstanceId, BTreeSet<JobId>>,
     /// Executions by the instance they are proven on.
-    pub(super) runs: BTreeMap<InstanceId, BTreeSet<JobId>>,
-    /// Jobs in progress on a runner that nobody has answered to, by its name.
-    pub(super) strangers: BTreeMap<RunnerName, BTreeSet<JobId>>,
+    executions: BTreeMap<InstanceId, BTreeSet<JobId>>,
+    /// Jobs in progress on a runner that no instance has answered to, by its name.
+    unclaimed: BTreeMap<RunnerName, BTreeSet<JobId>>,
 }
 
-impl Index {
-    /// Counts a job in.
-    pub(super) fn add(&mut self, open: &Open) {
-        let job = &open.job;
+// What decisions look up.
+impl JobIndex {
+    /// Returns the jobs that wait for a pool.
+    pub(super) fn queued(&self, pool: &PoolId) -> Option<&JobQueue> {
+        self.queued.get(pool)
+    }
+
+    /// Returns the jobs that wait for a pool to take work again.
+    pub(super) fn blocked(&self, pool: &PoolId) -> Option<&JobQueue> {
+        self.blocked.get(pool)
+    }
+
+    /// Returns every job that waits for a runner.
+    pub(super) fn waiting_jobs(&self) -> JobQueue {
+        self.queues().flatten().cloned().collect()
+    }
+
+    /// Returns every queue of waiting jobs.
+    pub(super) fn queues(&self) -> impl Iterator<Item = &JobQueue> {
+        self.queued.values().chain(self.held.values())
+    }
+
+    /// Returns the oldest job that no pool took and that this pool could serve.
+    pub(super) fn oldest_held(&self, pool: &PoolSpec) -> Option<&JobId> {
+        let fitting = self.held.iter().filter(|(requirements, _)| requirements.fit(pool));
+        fitting.filter_map(|(_, queue)| queue.first()).min().map(|(_, job)| job)
+    }
+
+    pub(super) fn has_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Returns how many jobs wait for a pool.
+    pub(super) fn queue_length(&self, pool: &PoolId) -> usize {
+        self.queued.get(pool).map_or(0, BTreeSet::len)
+    }
+
+    /// Returns how many jobs wait for, are offered to, or run on a pool's instances.
+    pub(super) fn load(&self, pool: &PoolId) -> usize {
+        self.queue_length(pool) + self.served.get(pool).map_or(0, |count| *count as usize)
+    }
+
+    /// Returns whether an instance has an open offer or runs a job.
+    pub(super) fn is_taken(&self, instance: &InstanceId) -> bool {
+        self.offers.contains_key(instance) || self.executions.contains_key(instance)
+    }
+
+    /// Returns the jobs that have an open offer.
+    pub(super) fn offered(&self) -> impl Iterator<Item = &JobId> {
+        self.offers.values().flatten()
+    }
+
+    pub(super) fn offered_to(&self, instance: &InstanceId) -> Vec<JobId> {
+        self.offers.get(instance).into_iter().flatten().cloned().collect()
+    }
+
+    pub(super) fn running_on(&self, instance: &InstanceId) -> Vec<JobId> {
+        self.executions.get(instance).into_iter().flatten().cloned().collect()
+    }
+
+    /// Returns the jobs in progress on a runner of this name or of a further mint's, which no
+    /// instance has answered to.
+    pub(super) fn unclaimed(&self, first: &RunnerName) -> impl Iterator<Item = &JobId> {
+        let of_this = move |name: &RunnerName| name.is_of(first.as_str());
+        self.unclaimed
+            .range(first.clone()..)
+            .take_while(|(name, _)| name.as_str().starts_with(first.as_str()))
+            .filter(move |(name, _)| of_this(name))
+            .flat_map(|(_, jobs)| jobs)
+    }
+}
+
+// How it follows the jobs.
+impl JobIndex {
+    /// Adds a job; `held` tells whether no pool takes it now.
+    pub(super) fn add(&mut self, job: &Job, held: bool) {
         let aged = || (job.queued_at, job.id.clone());
-        match Side::of(open) {
-            Side::Queued(pool) => {
+        match Group::of(job, held) {
+            Group::Queued(pool) => {
                 self.queued.entry(pool).or_default().insert(aged());
             }
-            Side::Held(want, pool) => {
-                self.held.entry(want).or_default().insert(aged());
+            Group::Held(requirements, pool) => {
+                self.held.entry(requirements).or_default().insert(aged());
                 if let Some(pool) = pool {
                     self.blocked.entry(pool).or_default().insert(aged());
                 }
             }
-            Side::Served(pool) => {
+            Group::Served(pool) => {
                 if let Some(pool) = pool {
                     *self.served.entry(pool).or_default() += 1;
                 }
             }
-            Side::Quiet => {}
+            Group::None => {}
         }
         if let Some(offer) = job.open_offer() {
             self.offers.entry(offer.instance.clone()).or_default().insert(job.id.clone());
         }
         if let Some(run) = &job.execution {
-            self.runs.entry(run.instance.clone()).or_default().insert(job.id.clone());
+            self.executions.entry(run.instance.clone()).or_default().insert(job.id.clone());
         }
-        if let Some(name) = stranger(job) {
-            self.strangers.entry(name.clone()).or_default().insert(job.id.clone());
+        if let Some(name) = unclaimed_runner(job) {
+            self.unclaimed.entry(name.clone()).or_default().insert(job.id.clone());
         }
     }
 
-    /// Counts a job out, as it was counted in.
-    pub(super) fn remove(&mut self, open: &Open) {
-        let job = &open.job;
+    /// Removes a job that was added as it is now.
+    pub(super) fn remove(&mut self, job: &Job, held: bool) {
         let aged = (job.queued_at, job.id.clone());
-        match Side::of(open) {
-            Side::Queued(pool) => take(&mut self.queued, &pool, &aged),
-            Side::Held(want, pool) => {
-                take(&mut self.held, &want, &aged);
+        match Group::of(job, held) {
+            Group::Queued(pool) => take(&mut self.queued, &pool, &aged),
+            Group::Held(requirements, pool) => {
+                take(&mut self.held, &requirements, &aged);
                 if let Some(pool) = pool {
                     take(&mut self.blocked, &pool, &aged);
                 }
             }
-            Side::Served(pool) => {
+            Group::Served(pool) => {
                 if let Some(pool) = pool
                     && let Some(count) = self.served.get_mut(&pool)
                 {
@@ -98,77 +156,50 @@ impl Index {
                     }
                 }
             }
-            Side::Quiet => {}
+            Group::None => {}
         }
         if let Some(offer) = job.open_offer() {
             take(&mut self.offers, &offer.instance, &job.id);
         }
         if let Some(run) = &job.execution {
-            take(&mut self.runs, &run.instance, &job.id);
+            take(&mut self.executions, &run.instance, &job.id);
         }
-        if let Some(name) = stranger(job) {
-            take(&mut self.strangers, name, &job.id);
+        if let Some(name) = unclaimed_runner(job) {
+            take(&mut self.unclaimed, name, &job.id);
         }
-    }
-
-    /// Returns the jobs in progress on a runner of this name or of a further mint's, which nobody
-    /// has answered to.
-    pub(super) fn strangers_of(&self, first: &RunnerName) -> impl Iterator<Item = &JobId> {
-        let of_this = move |name: &RunnerName| name.is_of(first.as_str());
-        self.strangers
-            .range(first.clone()..)
-            .take_while(|(name, _)| name.as_str().starts_with(first.as_str()))
-            .filter(move |(name, _)| of_this(name))
-            .flat_map(|(_, jobs)| jobs)
-    }
-
-    /// Returns how many jobs wait for a pool.
-    pub(super) fn waiting(&self, pool: &PoolId) -> usize {
-        self.queued.get(pool).map_or(0, BTreeSet::len)
-    }
-
-    /// Returns how many jobs wait for, are promised to, or run on a pool's instances.
-    pub(super) fn load(&self, pool: &PoolId) -> usize {
-        self.waiting(pool) + self.served.get(pool).map_or(0, |count| *count as usize)
-    }
-
-    /// Returns whether an instance is promised to a job or runs one.
-    pub(super) fn is_taken(&self, instance: &InstanceId) -> bool {
-        self.offers.contains_key(instance) || self.runs.contains_key(instance)
     }
 }
 
-/// Names the one line a job stands in.
-enum Side {
+/// Names the one group of waiting or served jobs that a job belongs to.
+enum Group {
     Queued(PoolId),
-    Held(Want, Option<PoolId>),
+    Held(JobRequirements, Option<PoolId>),
     Served(Option<PoolId>),
-    Quiet,
+    None,
 }
 
-impl Side {
-    fn of(open: &Open) -> Self {
-        let job = &open.job;
+impl Group {
+    fn of(job: &Job, held: bool) -> Self {
         if job.holder().is_some() {
             return Self::Served(job.pool.clone());
         }
         if !job.wants_runner() {
-            return Self::Quiet;
+            return Self::None;
         }
-        match (&job.pool, open.held) {
+        match (&job.pool, held) {
             (Some(pool), false) => Self::Queued(pool.clone()),
-            (pool, _) => Self::Held(Want::of(job), pool.clone()),
+            (pool, _) => Self::Held(JobRequirements::of(job), pool.clone()),
         }
     }
 }
 
 /// Returns the runner a job is in progress on, if it is not known to be ours.
-fn stranger(job: &Job) -> Option<&RunnerName> {
+fn unclaimed_runner(job: &Job) -> Option<&RunnerName> {
     let unproven = job.fact == JobFact::InProgress && job.execution.is_none();
     job.runner.as_ref().filter(|_| unproven)
 }
 
-/// Takes one out of a group, and the group with its last.
+/// Removes a value from a group, and the group with its last value.
 fn take<K: Ord, V: Ord>(groups: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {
     if let Some(group) = groups.get_mut(key) {
         group.remove(value);

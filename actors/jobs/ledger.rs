@@ -1,206 +1,353 @@
 //! Every job, its forge fact and our offer: inputs in, changes out, nothing else.
 //!
-//! Each input is a method that takes `now`, brings memory up to date and returns a
-//! [`Change`]: what must be durable, and what is done after that. Whoever calls it saves
-//! before acting, and handles no other input in between without adding it to the same save.
+//! The ledger composes small parts, each with its own state and its own file; `mod.rs` lists
+//! them. An input goes to the part it is for. What that part wants of another it returns as
+//! effects, which the ledger carries out at once. When an input is handled, free instances are
+//! offered waiting jobs and pools are told their demand, and everything that changed leaves as
+//! one [`Change`]: the caller saves it before it acts, and handles no other input in between
+//! without adding it to the same save.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::Accepts;
-use super::change::{Act, Change};
-use super::index::{Index, Open};
-use super::memory::{Instances, Tombstones, Unservable};
-use super::routing::Route;
+use super::admission::Admission;
+use super::change::{Act, Change, FactReport, JobEffect, ReportSource};
+use super::demand::{DemandRouter, Prefer};
+use super::expiry::Expiry;
+use super::findings::Findings;
+use super::finished::FinishedJobs;
+use super::instances::{Instances, NamesReport};
+use super::offers::{OfferKey, Offers};
+use super::open_jobs::OpenJobs;
+use super::{Accepts, Finding, InstanceChange, InstanceUpdate, facts, offers};
 use crate::model::{
-    Event, ForgeId, Generation, Home, Instance, InstanceId, Job, JobFact, JobId, JobNotice,
-    OfferEnd, OpenOffer, PoolId, PoolSpec, Subject, Timestamp, What,
+    Closure, Home, Instance, InstanceId, Job, JobFact, JobId, JobNotice, JobOver, OfferEnd,
+    OfferStage, PoolId, PoolSpec, Refusal, RunnerName, Timestamp,
 };
-use crate::mutants::{self, Mutant};
-use crate::pool::Demand;
 use crate::settings::RequeueSettings;
 
-/// Holds what is asked of us.
+/// Composes the parts of the ledger.
 pub(crate) struct Ledger {
-    pub(super) settings: RequeueSettings,
-    /// Jobs that are neither over nor closed.
-    pub(super) open: BTreeMap<JobId, Open>,
-    /// Jobs given up locally, which an execution reopens.
-    pub(super) closed: BTreeMap<JobId, Job>,
-    pub(super) tombstones: Tombstones,
-    pub(super) unservable: Unservable,
-    pub(super) instances: Instances,
-    pub(super) pools: Vec<Standing>,
-    /// Where the runners of pools register, also of those that have left the config.
-    pub(super) homes: BTreeMap<PoolId, Home>,
-    /// Notices that came before the pools were known; nobody could say whose they are.
-    pub(super) early: Option<Vec<JobNotice>>,
-    /// When a repository last answered for one of its jobs.
-    pub(super) in_sight: BTreeMap<Repository, Timestamp>,
-    pub(super) index: Index,
-    /// The demand each pool was last told.
-    pub(super) told: BTreeMap<PoolId, Demand>,
-    pub(super) change: Change,
-    pub(super) touched: BTreeSet<JobId>,
+    jobs: OpenJobs,
+    finished: FinishedJobs,
+    admission: Admission,
+    instances: Instances,
+    demand: DemandRouter,
+    offers: Offers,
+    findings: Findings,
+    expiry: Expiry,
+    /// Notices that came before the pools were known, when no job could be routed.
+    early: Vec<JobNotice>,
 }
 
-/// Holds a pool and whether it says that it takes work.
-pub(super) struct Standing {
-    pub(super) spec: Arc<PoolSpec>,
-    pub(super) accepts: Accepts,
+/// What happens to the ledger.
+pub(crate) enum LedgerInput {
+    Notice(JobNotice),
+    Finding(Finding),
+    Instance(InstanceUpdate),
+    OfferAnswered {
+        offer: OfferKey,
+        /// Taken, or why not; `None` is no answer in time.
+        answer: Option<Result<(), Refusal>>,
+    },
+    /// The pools there are, in the order of the config.
+    Pools(Vec<Arc<PoolSpec>>),
+    PoolStatus {
+        pool: PoolId,
+        accepts: Accepts,
+    },
+    Tick,
 }
-
-/// Names a repository at a forge.
-pub(super) type Repository = (ForgeId, String, String);
 
 impl Ledger {
-    /// Remembers what the store kept: open jobs, closed ones, and tombstones.
+    /// Takes over what the store kept: open jobs, closed ones, and tombstones.
     pub(crate) fn restore(
         settings: RequeueSettings,
-        jobs: Vec<Job>,
+        open: Vec<Job>,
         closed: Vec<Job>,
         tombstones: Vec<(JobId, Timestamp)>,
         now: Timestamp,
     ) -> Self {
-        let mut ledger = Self {
-            settings,
-            open: BTreeMap::new(),
-            closed: closed.into_iter().map(|job| (job.id.clone(), job)).collect(),
-            tombstones: Tombstones::restore(tombstones),
-            unservable: Unservable::default(),
-            instances: Instances::default(),
-            pools: Vec::new(),
-            homes: BTreeMap::new(),
-            early: Some(Vec::new()),
-            in_sight: BTreeMap::new(),
-            index: Index::default(),
-            told: BTreeMap::new(),
-            change: Change::default(),
-            touched: BTreeSet::new(),
-        };
-        for job in jobs.into_iter().filter(Job::is_live) {
-            ledger.take_in(job, now);
+        let mut jobs = OpenJobs::default();
+        for job in open.into_iter().filter(Job::is_live) {
+            jobs.add(job, now);
         }
-        ledger
+        Self {
+            jobs,
+            finished: FinishedJobs::restore(closed, tombstones),
+            admission: Admission::default(),
+            instances: Instances::default(),
+            demand: DemandRouter::default(),
+            offers: Offers::default(),
+            findings: Findings::default(),
+            expiry: Expiry::new(settings),
+            early: Vec::new(),
+        }
     }
 
     /// Learns from a row where the runners of its pool register, which the config may not name.
     pub(crate) fn learn_home(&mut self, row: &Instance) {
         let home = || Home { forge: row.forge.clone(), scope: row.scope.clone() };
-        self.homes.entry(row.pool.clone()).or_insert_with(home);
+        self.admission.suppose_home(&row.pool, home);
+    }
+
+    /// Handles one input, and returns all that it changed.
+    pub(crate) fn handle(&mut self, input: LedgerInput, now: Timestamp) -> Change {
+        match input {
+            LedgerInput::Notice(notice) if self.demand.knows_pools() => self.notice(notice, now),
+            LedgerInput::Notice(notice) => self.early.push(notice),
+            LedgerInput::Finding(finding) => {
+                let (jobs, instances) = (&mut self.jobs, &self.instances);
+                let effects = self.findings.handle(finding, jobs, instances, now);
+                self.perform(effects, now);
+            }
+            LedgerInput::Instance(update) => self.instance_update(update, now),
+            LedgerInput::OfferAnswered { offer, answer } => {
+                let taken = matches!(answer, Some(Ok(())));
+                // Once it was delivered, only the forge can say that it failed.
+                if !taken && offers::stage_of(&offer, &self.jobs) == Some(OfferStage::Offered) {
+                    let why = OfferEnd::Refused;
+                    self.perform([JobEffect::EndOffer { job: offer.job, why }], now);
+                }
+            }
+            LedgerInput::Pools(specs) => self.set_pools(specs, now),
+            LedgerInput::PoolStatus { pool, accepts } => {
+                self.demand.set_accepts(&pool, accepts, &mut self.jobs, &self.offers, now);
+            }
+            LedgerInput::Tick => self.tick(now),
+        }
+        self.finish(now)
+    }
+
+    /// Marks an offer as delivered, if it is open; the answer counts once the change is saved.
+    pub(crate) fn deliver(&mut self, offer: &OfferKey, now: Timestamp) -> (Change, bool) {
+        let open = offers::deliver(offer, &mut self.jobs, now);
+        (self.finish(now), open)
+    }
+
+    /// Returns whether an offer is still open.
+    pub(crate) fn is_open(&mut self, offer: &OfferKey, now: Timestamp) -> (Change, bool) {
+        let open = offers::is_open(offer, &mut self.jobs);
+        (self.finish(now), open)
     }
 
     /// Returns a job as it is remembered, also one that is closed or that no pool serves.
     pub(crate) fn show(&self, id: &JobId) -> Option<&Job> {
-        let open = self.open.get(id).map(|open| &open.job);
-        open.or_else(|| self.closed.get(id)).or_else(|| self.unservable.get(id))
+        let remembered = || self.finished.closed(id).or_else(|| self.admission.unserved(id));
+        self.jobs.get(id).or_else(remembered)
     }
 
-    /// Counts a job among the open ones.
-    pub(super) fn take_in(&mut self, job: Job, now: Timestamp) {
-        let open = Open {
-            route: job.pool.clone().map(Route::To),
-            held: false,
-            last: None,
-            changed_at: now,
-            job,
-        };
-        self.index.add(&open);
-        self.open.insert(open.job.id.clone(), open);
-    }
-
-    /// Changes an open job; its row is saved.
-    pub(super) fn amend(&mut self, id: &JobId, now: Timestamp, amend: impl FnOnce(&mut Job)) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        self.index.remove(open);
-        let axes = |job: &Job| (job.fact.rank(), job.offer.clone(), job.execution.clone());
-        let before = axes(&open.job);
-        amend(&mut open.job);
-        if axes(&open.job) != before {
-            open.changed_at = now;
+    fn notice(&mut self, notice: JobNotice, now: Timestamp) {
+        self.jobs.save_handled(notice.delivery.clone());
+        let id = notice.id.clone();
+        let waited = self.jobs.get(&id).is_some_and(|job| job.fact == JobFact::Waiting);
+        if self.finished.is_over(&id) || self.jobs.get(&id).is_none() && !self.admit(&notice, now) {
+            return;
         }
-        self.index.add(open);
-        self.touched.insert(id.clone());
+        // A job that a deployment rule held back is as young as its release.
+        let released = waited && notice.fact == JobFact::Queued;
+        let queued_at = notice.queued_at.max(if released { now } else { notice.queued_at });
+        if self.jobs.get(&id).is_some_and(|job| job.queued_at < queued_at) {
+            self.jobs.update(&id, now, |job| job.queued_at = queued_at);
+        }
+        let JobNotice { fact, runner, .. } = notice;
+        let report = FactReport { job: id, fact, runner, source: ReportSource::Notice };
+        self.perform([JobEffect::Report(report)], now);
     }
 
-    /// Lets a job leave the open ones; its row is saved as it is.
-    pub(super) fn let_go(&mut self, id: &JobId) -> Option<Job> {
-        let open = self.open.remove(id)?;
-        self.index.remove(&open);
-        self.touched.remove(id);
-        self.change.save.jobs.insert(id.clone(), open.job.clone());
-        Some(open.job)
+    /// Opens a job that is not open, if it concerns us; returns whether it does.
+    fn admit(&mut self, notice: &JobNotice, now: Timestamp) -> bool {
+        if self.finished.closed(&notice.id).is_some() {
+            let proves = notice.fact.rank() >= JobFact::InProgress.rank();
+            return proves && self.finished.reopen(&notice.id, &mut self.jobs, now);
+        }
+        let runner = notice.runner.as_ref().and_then(|name| self.instances.named(name));
+        let runs_in = runner.and_then(|instance| self.instances.pool_of(instance));
+        let (demand, offers) = (&self.demand, &self.offers);
+        let route = |requirements: &_, jobs: &_| demand.route(requirements, jobs, offers);
+        self.admission.admit(notice, runs_in, route, &mut self.jobs, now)
     }
 
-    /// Writes into a job's timeline; what is said again at once is only counted.
-    pub(super) fn note(&mut self, id: &JobId, what: What, now: Timestamp) {
-        let Some(open) = self.open.get_mut(id) else { return };
-        let event = match open.last.take() {
-            Some(last) if last.what == what => {
-                Event { count: last.count + 1, last_at: now, ..last }
+    fn set_pools(&mut self, specs: Vec<Arc<PoolSpec>>, now: Timestamp) {
+        for spec in &specs {
+            let home = Home { forge: spec.forge.clone(), scope: spec.scope.clone() };
+            self.admission.set_home(&spec.id, home);
+        }
+        self.demand.set_pools(specs);
+        self.demand.assign_all(&mut self.jobs, &self.offers, now);
+        let (demand, index, offers) = (&self.demand, self.jobs.index(), &self.offers);
+        let served = self.admission.served_now(|it| demand.route(it, index, offers));
+        for job in served {
+            self.admission.recall(&job, &mut self.jobs, now);
+            self.demand.assign(&job, Prefer::BestPool, &mut self.jobs, &self.offers, now);
+        }
+        for notice in std::mem::take(&mut self.early) {
+            self.notice(notice, now);
+        }
+    }
+
+    fn instance_update(&mut self, update: InstanceUpdate, now: Timestamp) {
+        let InstanceUpdate { id, pool, what } = update;
+        match what {
+            InstanceChange::Answers(names) => self.names_reported(&id, &pool, names, now),
+            InstanceChange::Offerable => {
+                self.instances.add(&id, &pool);
+                if self.instances.is_alive(&id) {
+                    self.offers.wait(&id, &pool);
+                }
             }
-            Some(_) | None => {
-                let seq = open.job.events;
-                open.job.events += 1;
-                let subject = Subject::Job(id.clone());
-                Event { subject, seq, at: now, last_at: now, count: 1, what }
+            InstanceChange::Unavailable | InstanceChange::Working(None) => {
+                self.offers.withdraw(&id);
             }
-        };
-        open.last = Some(event.clone());
-        self.touched.insert(id.clone());
-        self.change.save.events.insert((event.subject.clone(), event.seq), event);
+            InstanceChange::Working(Some(job)) => self.working(id, job, now),
+            InstanceChange::RunnerLost => {
+                for job in self.expiry.jobs_to_ask_about(&id, &self.jobs, now) {
+                    self.jobs.send(Act::AskForge(job));
+                }
+            }
+            InstanceChange::Ended => self.instance_ended(&id, &pool, now),
+            InstanceChange::Deleted => {
+                self.instance_ended(&id, &pool, now);
+                self.instances.remove(&id);
+            }
+        }
     }
 
-    /// Plans something for after the save.
-    pub(super) fn act(&mut self, act: Act) {
-        self.change.acts.push(act);
-    }
-
-    /// Plans to tell an instance that a job is no longer its business.
-    pub(super) fn tell_end(
+    /// Recognises runners by the names an instance reports, and repeats what a new owner may
+    /// have missed.
+    fn names_reported(
         &mut self,
-        instance: InstanceId,
-        job: &JobId,
-        generation: Generation,
-        why: OfferEnd,
+        id: &InstanceId,
+        pool: &PoolId,
+        names: Vec<RunnerName>,
+        now: Timestamp,
     ) {
-        if !mutants::is(Mutant::ReservedForever) {
-            self.act(Act::EndOffer { instance, job: job.clone(), generation, why });
-        }
-    }
-
-    /// Settles who serves whom, and returns all that this input changed.
-    pub(super) fn finish(&mut self, now: Timestamp) -> Change {
-        if self.early.is_none() {
-            self.promote(now);
-            self.pair(now);
-            self.tell_demand();
-        }
-        for id in std::mem::take(&mut self.touched) {
-            if let Some(open) = self.open.get(&id) {
-                self.change.save.jobs.insert(id, open.job.clone());
+        let index = self.jobs.index();
+        let recognised: Vec<JobId> =
+            names.iter().flat_map(|name| index.unclaimed(name)).cloned().collect();
+        let running = index.running_on(id);
+        let report = self.instances.set_names(id, pool, names);
+        let execute = |job| JobEffect::Execute { job, instance: id.clone() };
+        self.perform(recognised.into_iter().map(execute), now);
+        if report == NamesReport::NewOwner {
+            for job in running {
+                self.jobs.send(Act::ShowExecution { instance: id.clone(), job });
             }
+            offers::repeat(id, &mut self.jobs);
         }
-        std::mem::take(&mut self.change)
     }
 
-    pub(super) fn job(&self, id: &JobId) -> Option<&Job> {
-        self.open.get(id).map(|open| &open.job)
+    /// Learns from the instance itself which job runs on it.
+    fn working(&mut self, id: InstanceId, job: JobId, now: Timestamp) {
+        self.offers.withdraw(&id);
+        if self.finished.is_over(&job) {
+            // The end was sent when it came; this owner has missed it.
+            let over = JobOver { job, conclusion: None, names_us: false, at: now };
+            self.jobs.send(Act::ShowJobOver { instance: id, over });
+            return;
+        }
+        let is_open = self.jobs.get(&job).is_some()
+            || self.finished.reopen(&job, &mut self.jobs, now)
+            || self.admission.recall(&job, &mut self.jobs, now);
+        let proven = self.jobs.index().running_on(&id).contains(&job);
+        if is_open && !proven {
+            self.perform([JobEffect::Execute { job, instance: id }], now);
+        }
     }
 
-    pub(super) fn fact(&self, id: &JobId) -> Option<&JobFact> {
-        self.job(id).map(|job| &job.fact)
+    fn instance_ended(&mut self, id: &InstanceId, pool: &PoolId, now: Timestamp) {
+        self.offers.withdraw(id);
+        if self.instances.end(id, pool) {
+            let effects = offers::instance_ended(id, &self.jobs);
+            self.perform(effects, now);
+        }
     }
 
-    pub(super) fn offer_of(&self, id: &JobId) -> Option<OpenOffer> {
-        self.job(id).and_then(Job::open_offer).cloned()
+    fn tick(&mut self, now: Timestamp) {
+        for job in self.expiry.lapsed_offers(&self.jobs, now) {
+            self.perform([JobEffect::EndOffer { job, why: OfferEnd::Lapsed }], now);
+        }
+        for job in self.expiry.stale_jobs(&self.jobs, now) {
+            self.perform([JobEffect::Close { job, why: Closure::Stale }], now);
+        }
+        self.finished.expire(&mut self.jobs, now);
+        self.findings.expire(now);
     }
 
-    pub(super) fn offers_to(&self, instance: &InstanceId) -> Vec<JobId> {
-        self.index.offers.get(instance).into_iter().flatten().cloned().collect()
+    /// Carries effects out in order, each with all that follows from it before the next.
+    fn perform(&mut self, effects: impl IntoIterator<Item = JobEffect>, now: Timestamp) {
+        for effect in effects {
+            let (jobs, instances) = (&mut self.jobs, &self.instances);
+            let next = match effect {
+                JobEffect::Report(report) => facts::report(report, jobs, instances, now),
+                JobEffect::Execute { job, instance } => {
+                    facts::execute(job, &instance, jobs, instances, now)
+                }
+                JobEffect::End { job, conclusion } => {
+                    facts::end(&job, conclusion, jobs, now);
+                    continue;
+                }
+                JobEffect::Close { job, why } => facts::close(job, why, jobs, now),
+                JobEffect::EndOffer { job, why } => {
+                    offers::end(job, why, jobs, now).into_iter().collect()
+                }
+                JobEffect::Assign { job, prefer } => {
+                    self.demand.assign(&job, prefer, jobs, &self.offers, now);
+                    continue;
+                }
+                JobEffect::Withdraw(instance) => {
+                    self.offers.withdraw(&instance);
+                    continue;
+                }
+                JobEffect::Archive(job) => {
+                    self.finished.archive(&job, jobs, now);
+                    continue;
+                }
+                JobEffect::Send(act) => {
+                    jobs.send(act);
+                    continue;
+                }
+            };
+            self.perform(next, now);
+        }
     }
 
-    pub(super) fn runs_on(&self, instance: &InstanceId) -> Vec<JobId> {
-        self.index.runs.get(instance).into_iter().flatten().cloned().collect()
+    /// Settles which instance serves which job, and returns all that this input changed.
+    fn finish(&mut self, now: Timestamp) -> Change {
+        if self.demand.knows_pools() {
+            self.demand.assign_held(&mut self.jobs, &self.offers, now);
+            self.offers.offer_all(&self.demand.pool_ids(), &mut self.jobs, now);
+            self.demand.report(&mut self.jobs);
+        }
+        self.jobs.take_change()
+    }
+}
+
+/// What the tests check after each input.
+#[cfg(test)]
+impl Ledger {
+    /// Returns every open job, and whether no pool takes it.
+    pub(super) fn open_jobs(&self) -> impl Iterator<Item = (&Job, bool)> {
+        self.jobs.iter()
+    }
+
+    pub(super) fn index(&self) -> &super::index::JobIndex {
+        self.jobs.index()
+    }
+
+    pub(super) fn tombstones(&self) -> impl Iterator<Item = JobId> {
+        self.finished.over()
+    }
+
+    pub(super) fn knows_pools(&self) -> bool {
+        self.demand.knows_pools()
+    }
+
+    pub(super) fn demand(&self, pool: &PoolId) -> crate::pool::Demand {
+        self.demand.demand(pool, self.jobs.index())
+    }
+
+    /// Returns what a pool was last told, and whether it is broken.
+    pub(super) fn reported(&self, pool: &PoolId) -> (Option<crate::pool::Demand>, bool) {
+        self.demand.reported(pool)
     }
 }

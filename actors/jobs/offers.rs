@@ -1,4 +1,4 @@
-//! Our half of a job: who is promised to it, and how a promise ends.
+//! Our half of a job: which instance is promised to it, and how that ends.
 //!
 //! ```text
 //! none ─▶ offered ─▶ delivered ─▶ ended (why)
@@ -9,116 +9,175 @@
 //! is `delivered`, a JIT config may be out: no age and no error ends it, only the forge's
 //! word or a displacing execution.
 
-use super::change::{Act, Change};
-use super::demand::Seat;
-use super::ledger::Ledger;
+use std::collections::BTreeMap;
+
+use super::change::{Act, JobEffect};
+use super::demand::Prefer;
+use super::index::JobIndex;
+use super::open_jobs::OpenJobs;
 use crate::model::{
-    Generation, InstanceId, JobId, Offer, OfferEnd, OfferStage, OpenOffer, PoolId, Refusal,
-    Timestamp, What,
+    Generation, InstanceId, JobId, Offer, OfferEnd, OfferStage, OpenOffer, PoolId, Timestamp, What,
 };
 
-impl Ledger {
-    /// Marks an offer as delivered, if it stands; the answer counts once the change is saved.
-    pub(crate) fn deliver(
-        &mut self,
-        id: &JobId,
-        instance: &InstanceId,
-        generation: Generation,
-        now: Timestamp,
-    ) -> (Change, bool) {
-        let standing = self.standing_offer(id, instance, generation);
-        if standing == Some(OfferStage::Offered) {
-            self.amend(id, now, |job| {
-                if let Offer::Open(open) = &mut job.offer {
-                    (open.stage, open.since) = (OfferStage::Delivered, now);
-                }
-            });
-            self.note(id, What::DeliveredTo(instance.clone()), now);
+/// Makes offers, and remembers the instances that wait for one. The open offers themselves are
+/// fields of the jobs.
+#[derive(Default)]
+pub(super) struct Offers {
+    /// The queue of each pool, longest waiting first.
+    waiting: BTreeMap<PoolId, BTreeMap<u64, InstanceId>>,
+    /// Where in which queue an instance is.
+    positions: BTreeMap<InstanceId, (PoolId, u64)>,
+    /// The next position; positions are never used again.
+    next: u64,
+}
+
+/// Names one offer: answers to an earlier one of the same job do not match it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OfferKey {
+    pub(crate) job: JobId,
+    pub(crate) instance: InstanceId,
+    pub(crate) generation: Generation,
+}
+
+// The instances that wait.
+impl Offers {
+    /// Puts an instance at the end of its pool's queue, unless it is in it.
+    pub(super) fn wait(&mut self, id: &InstanceId, pool: &PoolId) {
+        if self.positions.contains_key(id) {
+            return;
         }
-        (self.finish(now), standing.is_some())
+        self.positions.insert(id.clone(), (pool.clone(), self.next));
+        self.waiting.entry(pool.clone()).or_default().insert(self.next, id.clone());
+        self.next += 1;
     }
 
-    /// Returns whether an offer still stands; an instance that missed its execution is told.
-    pub(crate) fn is_open(
-        &mut self,
-        id: &JobId,
-        instance: &InstanceId,
-        generation: Generation,
-        now: Timestamp,
-    ) -> (Change, bool) {
-        let standing = self.standing_offer(id, instance, generation);
-        let run = self.job(id).and_then(|job| job.execution.as_ref());
-        if standing.is_none() && run.is_some_and(|run| run.instance == *instance) {
-            self.act(Act::ShowExecution { instance: instance.clone(), job: id.clone() });
+    /// Takes an instance out of its pool's queue.
+    pub(super) fn withdraw(&mut self, id: &InstanceId) {
+        if let Some((pool, position)) = self.positions.remove(id)
+            && let Some(queue) = self.waiting.get_mut(&pool)
+        {
+            queue.remove(&position);
         }
-        (self.finish(now), standing.is_some())
     }
 
-    /// Learns what an instance says to an offer; only one that was not delivered can fail.
-    pub(crate) fn offer_answered(
-        &mut self,
-        id: &JobId,
-        instance: &InstanceId,
-        generation: Generation,
-        answer: Option<Result<(), Refusal>>,
-        now: Timestamp,
-    ) -> Change {
-        let taken = matches!(answer, Some(Ok(())));
-        let standing = self.standing_offer(id, instance, generation);
-        if !taken && standing == Some(OfferStage::Offered) {
-            self.end_offer(id, OfferEnd::Refused, now);
-        }
-        self.finish(now)
+    /// Returns the instances of a pool that wait for an offer and hold no job, longest first.
+    pub(super) fn free(&self, pool: &PoolId, jobs: &JobIndex) -> impl Iterator<Item = &InstanceId> {
+        let queue = self.waiting.get(pool).into_iter().flat_map(BTreeMap::values);
+        queue.filter(|id| !jobs.is_taken(id))
     }
 
-    fn standing_offer(
-        &self,
-        id: &JobId,
-        instance: &InstanceId,
-        generation: Generation,
-    ) -> Option<OfferStage> {
-        let offer = self.offer_of(id)?;
-        let same = offer.instance == *instance && offer.generation == generation;
-        same.then_some(offer.stage)
-    }
-
-    /// Ends an open offer, tells the instance, and finds the job its place in line again.
-    pub(super) fn end_offer(&mut self, id: &JobId, why: OfferEnd, now: Timestamp) {
-        let Some(offer) = self.offer_of(id) else { return };
-        self.amend(id, now, |job| job.offer = Offer::Ended { why, at: now });
-        self.note(id, What::Unoffered { instance: offer.instance.clone(), why }, now);
-        // One that runs its own job was told that it does.
-        if why != OfferEnd::Executed {
-            self.tell_end(offer.instance, id, offer.generation, why);
-        }
-        self.assign(id, Seat::Kept, now);
-    }
-
-    /// Offers the oldest waiting jobs to those who have waited longest for one.
-    pub(super) fn pair(&mut self, now: Timestamp) {
-        let pools: Vec<PoolId> = self.pools.iter().map(|pool| pool.spec.id.clone()).collect();
-        for pool in &pools {
-            while let Some((job, instance)) = self.next_pair(pool) {
-                self.offer(&job, instance, now);
+    /// Offers the oldest waiting jobs to the instances that have waited longest.
+    pub(super) fn offer_all(&mut self, pools: &[PoolId], jobs: &mut OpenJobs, now: Timestamp) {
+        for pool in pools {
+            while let Some((job, instance)) = self.next_pair(pool, jobs.index()) {
+                self.offer(&job, instance, jobs, now);
             }
         }
     }
 
-    fn next_pair(&self, pool: &PoolId) -> Option<(JobId, InstanceId)> {
-        let (_, job) = self.index.queued.get(pool)?.first()?;
-        let instance = self.free(pool).next()?;
+    fn next_pair(&self, pool: &PoolId, jobs: &JobIndex) -> Option<(JobId, InstanceId)> {
+        let (_, job) = jobs.queued(pool)?.first()?;
+        let instance = self.free(pool, jobs).next()?;
         Some((job.clone(), instance.clone()))
     }
 
-    fn offer(&mut self, id: &JobId, instance: InstanceId, now: Timestamp) {
-        let Some(generation) = self.job(id).map(|job| job.generation.next()) else { return };
-        self.instances.leave(&instance);
+    fn offer(&mut self, id: &JobId, instance: InstanceId, jobs: &mut OpenJobs, now: Timestamp) {
+        let Some(generation) = jobs.get(id).map(|job| job.generation.next()) else { return };
+        self.withdraw(&instance);
         let stage = OfferStage::Offered;
         let open = OpenOffer { instance: instance.clone(), generation, stage, since: now };
-        self.amend(id, now, |job| {
+        jobs.update(id, now, |job| {
             (job.generation, job.offer) = (generation, Offer::Open(open));
         });
-        self.note(id, What::OfferedTo(instance.clone()), now);
-        self.act(Act::Offer { instance, job: id.clone(), generation, delivered: false });
+        jobs.record(id, What::OfferedTo(instance.clone()), now);
+        jobs.send(Act::Offer { instance, job: id.clone(), generation, delivered: false });
+    }
+}
+
+/// Returns how far an offer is, if it is still the open one.
+pub(super) fn stage_of(offer: &OfferKey, jobs: &OpenJobs) -> Option<OfferStage> {
+    let open = jobs.get(&offer.job)?.open_offer()?;
+    let same = open.instance == offer.instance && open.generation == offer.generation;
+    same.then_some(open.stage)
+}
+
+/// Marks an offer as delivered, if it is open; returns whether it is. The answer counts once the
+/// change is saved.
+pub(super) fn deliver(offer: &OfferKey, jobs: &mut OpenJobs, now: Timestamp) -> bool {
+    let stage = stage_of(offer, jobs);
+    if stage == Some(OfferStage::Offered) {
+        jobs.update(&offer.job, now, |job| {
+            if let Offer::Open(open) = &mut job.offer {
+                (open.stage, open.since) = (OfferStage::Delivered, now);
+            }
+        });
+        jobs.record(&offer.job, What::DeliveredTo(offer.instance.clone()), now);
+    }
+    stage.is_some()
+}
+
+/// Returns whether an offer is open; an instance that missed its execution is told of it again.
+pub(super) fn is_open(offer: &OfferKey, jobs: &mut OpenJobs) -> bool {
+    let open = stage_of(offer, jobs).is_some();
+    let run = jobs.get(&offer.job).and_then(|job| job.execution.as_ref());
+    if !open && run.is_some_and(|run| run.instance == offer.instance) {
+        let (instance, job) = (offer.instance.clone(), offer.job.clone());
+        jobs.send(Act::ShowExecution { instance, job });
+    }
+    open
+}
+
+/// Ends an open offer, tells the instance, and lets the job wait for a runner again.
+pub(super) fn end(
+    id: JobId,
+    why: OfferEnd,
+    jobs: &mut OpenJobs,
+    now: Timestamp,
+) -> Option<JobEffect> {
+    let OpenOffer { instance, generation, .. } = jobs.get(&id)?.open_offer()?.clone();
+    jobs.update(&id, now, |job| job.offer = Offer::Ended { why, at: now });
+    jobs.record(&id, What::Unoffered { instance: instance.clone(), why }, now);
+    // An instance that runs the very job it was offered was told so.
+    if why != OfferEnd::Executed {
+        jobs.send(Act::EndOffer { instance, job: id.clone(), generation, why });
+    }
+    Some(JobEffect::Assign { job: id, prefer: Prefer::CurrentPool })
+}
+
+/// Sends the open offers of an instance again, whose new owner may have missed them.
+pub(super) fn repeat(instance: &InstanceId, jobs: &mut OpenJobs) {
+    for id in jobs.index().offered_to(instance) {
+        let Some(offer) = jobs.get(&id).and_then(|job| job.open_offer()) else { continue };
+        let (generation, delivered) = (offer.generation, offer.stage == OfferStage::Delivered);
+        jobs.send(Act::Offer { instance: instance.clone(), job: id, generation, delivered });
+    }
+}
+
+/// Frees what was only offered to an instance that ended, and asks about the rest.
+pub(super) fn instance_ended(instance: &InstanceId, jobs: &OpenJobs) -> Vec<JobEffect> {
+    let offered = jobs.index().offered_to(instance).into_iter().filter_map(|id| {
+        Some(match jobs.get(&id)?.open_offer()?.stage {
+            OfferStage::Offered => JobEffect::EndOffer { job: id, why: OfferEnd::InstanceEnded },
+            // It may have begun the job before it ended: only the forge knows.
+            OfferStage::Delivered => JobEffect::Send(Act::AskForge(id)),
+        })
+    });
+    let running = jobs.index().running_on(instance).into_iter();
+    offered.chain(running.map(|job| JobEffect::Send(Act::AskForge(job)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_waits_once_and_the_longest_waiting_comes_first() {
+        let (mut offers, pool) = (Offers::default(), PoolId::from("linux"));
+        for id in ["b", "a", "b"] {
+            offers.wait(&id.into(), &pool);
+        }
+        let none = JobIndex::default();
+        let queue: Vec<_> = offers.free(&pool, &none).map(InstanceId::as_str).collect();
+        assert_eq!(queue, ["b", "a"]);
     }
 }

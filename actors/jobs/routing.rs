@@ -9,22 +9,22 @@
 use super::Accepts;
 use crate::model::{ForgeId, Job, Labels, Place, PoolId, PoolSpec};
 
-/// Holds what a job asks of a pool; jobs that ask the same are routed the same.
+/// Holds what a job requires of a pool; jobs that require the same are routed the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Want {
+pub(crate) struct JobRequirements {
     pub(crate) forge: ForgeId,
     pub(crate) place: Place,
     pub(crate) labels: Labels,
 }
 
-impl Want {
-    /// Returns what a job asks.
+impl JobRequirements {
+    /// Returns what a job requires.
     pub(crate) fn of(job: &Job) -> Self {
         Self { forge: job.id.forge.clone(), place: job.place.clone(), labels: job.labels.clone() }
     }
 
-    /// Returns whether `pool` could serve it.
-    pub(crate) fn fits(&self, pool: &PoolSpec) -> bool {
+    /// Returns whether `pool` fits.
+    pub(crate) fn fit(&self, pool: &PoolSpec) -> bool {
         misfit(self, pool).is_none()
     }
 }
@@ -38,19 +38,19 @@ pub(crate) enum Route {
         pool: PoolId,
         why: Accepts,
     },
-    Nobody(String),
+    Unserved(String),
 }
 
 /// Decides whose demand a job is; `pools` are in the order of the config.
-pub(crate) fn route(want: &Want, pools: &[(&PoolSpec, Accepts)]) -> Route {
-    let mut fitting: Vec<_> = pools.iter().filter(|(pool, _)| want.fits(pool)).collect();
+pub(crate) fn route(requirements: &JobRequirements, pools: &[(&PoolSpec, Accepts)]) -> Route {
+    let mut fitting: Vec<_> = pools.iter().filter(|(pool, _)| requirements.fit(pool)).collect();
     // The sort is stable: equal ones stay in the order of the config.
     fitting.sort_by_key(|(pool, _)| pool.labels.len());
     let taker = fitting.iter().find(|(_, accepts)| *accepts == Accepts::Work);
     match (taker, fitting.first()) {
         (Some((pool, _)), _) => Route::To(pool.id.clone()),
         (None, Some((pool, why))) => Route::Held { pool: pool.id.clone(), why: *why },
-        (None, None) => Route::Nobody(nobody(want, pools)),
+        (None, None) => Route::Unserved(why_unserved(requirements, pools)),
     }
 }
 
@@ -63,50 +63,50 @@ enum Misfit {
     Labels,
 }
 
-fn misfit(want: &Want, pool: &PoolSpec) -> Option<Misfit> {
-    if pool.forge != want.forge {
+fn misfit(requirements: &JobRequirements, pool: &PoolSpec) -> Option<Misfit> {
+    if pool.forge != requirements.forge {
         Some(Misfit::Forge)
-    } else if !pool.scope.covers(&want.place) {
+    } else if !pool.scope.covers(&requirements.place) {
         Some(Misfit::Scope)
-    } else if want.labels.is_empty() {
+    } else if requirements.labels.is_empty() {
         (!pool.accept_unlabelled).then_some(Misfit::Unlabelled)
     } else {
-        (!pool.labels.serve(&want.labels)).then_some(Misfit::Labels)
+        (!pool.labels.serve(&requirements.labels)).then_some(Misfit::Labels)
     }
 }
 
 /// Returns the nearest miss as a sentence.
-fn nobody(want: &Want, pools: &[(&PoolSpec, Accepts)]) -> String {
-    let nearest = pools.iter().filter_map(|(pool, _)| misfit(want, pool)).max();
-    let Place { owner, repository, .. } = &want.place;
+fn why_unserved(requirements: &JobRequirements, pools: &[(&PoolSpec, Accepts)]) -> String {
+    let nearest = pools.iter().filter_map(|(pool, _)| misfit(requirements, pool)).max();
+    let Place { owner, repository, .. } = &requirements.place;
     match nearest {
         None => "there is no pool".into(),
-        Some(Misfit::Forge) => format!("no pool serves forge `{}`", want.forge),
+        Some(Misfit::Forge) => format!("no pool serves forge `{}`", requirements.forge),
         Some(Misfit::Scope) => format!("no pool serves `{owner}/{repository}`"),
         Some(Misfit::Unlabelled) => {
             "it asks for no labels, and no pool has `accept_unlabelled`".into()
         }
-        Some(Misfit::Labels) => lacking(want, pools),
+        Some(Misfit::Labels) => lacking(requirements, pools),
     }
 }
 
 /// Returns which pool comes nearest to the labels, and what it lacks.
-fn lacking(want: &Want, pools: &[(&PoolSpec, Accepts)]) -> String {
+fn lacking(requirements: &JobRequirements, pools: &[(&PoolSpec, Accepts)]) -> String {
     let missing = |pool: &PoolSpec| -> Labels {
         let has: Vec<&str> = pool.labels.iter().collect();
-        want.labels.iter().filter(|label| !has.contains(label)).collect()
+        requirements.labels.iter().filter(|label| !has.contains(label)).collect()
     };
     let nearest = pools
         .iter()
-        .filter(|(pool, _)| misfit(want, pool) == Some(Misfit::Labels))
+        .filter(|(pool, _)| misfit(requirements, pool) == Some(Misfit::Labels))
         .map(|(pool, _)| (missing(pool), &pool.id))
         .min_by_key(|(missing, _)| missing.len());
     match nearest {
         Some((missing, pool)) => format!(
             "no pool has all labels of {}; `{pool}` comes nearest and lacks {missing}",
-            want.labels
+            requirements.labels
         ),
-        None => format!("no pool has all labels of {}", want.labels),
+        None => format!("no pool has all labels of {}", requirements.labels),
     }
 }
 
@@ -115,16 +115,16 @@ mod tests {
     use super::*;
     use crate::jobs::tests::{place, pool};
 
-    fn want(labels: &[&str]) -> Want {
-        Want { forge: "github".into(), place: place(), labels: labels.iter().collect() }
+    fn requiring(labels: &[&str]) -> JobRequirements {
+        JobRequirements { forge: "github".into(), place: place(), labels: labels.iter().collect() }
     }
 
     /// Routes among `linux` [linux], `gpu` [gpu, linux] and `twin` [linux], in this order.
     fn among(labels: &[&str], accepts: [Accepts; 3]) -> Route {
         let pools =
             [pool("linux", &["linux"]), pool("gpu", &["gpu", "linux"]), pool("twin", &["linux"])];
-        let standing: Vec<_> = pools.iter().zip(accepts).collect();
-        route(&want(labels), &standing)
+        let pools: Vec<_> = pools.iter().zip(accepts).collect();
+        route(&requiring(labels), &pools)
     }
 
     fn to(pool: &str) -> Route {
@@ -153,35 +153,35 @@ mod tests {
     }
 
     #[test]
-    fn a_job_nobody_can_serve_is_told_why() {
+    fn an_unserved_job_says_which_pool_comes_nearest() {
         let work = [Accepts::Work; 3];
-        let Route::Nobody(why) = among(&["linux", "arm"], work) else { panic!("somebody") };
+        let Route::Unserved(why) = among(&["linux", "arm"], work) else { panic!("served") };
         assert!(why.contains("lacks [arm]"), "{why}");
-        let Route::Nobody(why) = among(&[], work) else { panic!("somebody") };
+        let Route::Unserved(why) = among(&[], work) else { panic!("served") };
         assert!(why.contains("accept_unlabelled"), "{why}");
-        assert_eq!(route(&want(&["linux"]), &[]), Route::Nobody("there is no pool".into()));
+        assert_eq!(route(&requiring(&["linux"]), &[]), Route::Unserved("there is no pool".into()));
     }
 
     #[test]
     fn forge_and_scope_must_be_the_pools_own() {
         let linux = pool("linux", &["linux"]);
-        let standing = [(&linux, Accepts::Work)];
-        let elsewhere = Want { forge: "ghes".into(), ..want(&["linux"]) };
+        let pools = [(&linux, Accepts::Work)];
+        let elsewhere = JobRequirements { forge: "ghes".into(), ..requiring(&["linux"]) };
         assert_eq!(
-            route(&elsewhere, &standing),
-            Route::Nobody("no pool serves forge `ghes`".into())
+            route(&elsewhere, &pools),
+            Route::Unserved("no pool serves forge `ghes`".into())
         );
         let foreign = Place { owner: "other".into(), ..place() };
-        let foreign = Want { place: foreign, ..want(&["linux"]) };
-        assert_eq!(route(&foreign, &standing), Route::Nobody("no pool serves `other/web`".into()));
+        let foreign = JobRequirements { place: foreign, ..requiring(&["linux"]) };
+        assert_eq!(route(&foreign, &pools), Route::Unserved("no pool serves `other/web`".into()));
     }
 
     #[test]
-    fn jobs_without_labels_go_only_where_they_are_welcome() {
+    fn jobs_without_labels_go_only_to_a_pool_that_accepts_them() {
         let mut open = pool("any", &["linux", "x64"]);
         open.accept_unlabelled = true;
         let linux = pool("linux", &["linux"]);
-        let standing = [(&linux, Accepts::Work), (&open, Accepts::Work)];
-        assert_eq!(route(&want(&[]), &standing), to("any"));
+        let pools = [(&linux, Accepts::Work), (&open, Accepts::Work)];
+        assert_eq!(route(&requiring(&[]), &pools), to("any"));
     }
 }

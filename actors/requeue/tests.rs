@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::unserved::{Why, find};
 use super::*;
 use crate::jobs::tests::doubles::{Shelf, play, settle};
-use crate::jobs::tests::{Desk, QUEUED, RUNS, id, reading, settings};
+use crate::jobs::tests::{QUEUED, RUNS, TestLedger, id, reading, settings};
 use crate::jobs::{Finding, ToLedger};
 use crate::mail::{ActorRef, Mailbox};
 use crate::model::{
@@ -31,22 +31,22 @@ fn asked(jobs: &[Job], instances: &[(&str, State)], now: Timestamp) -> Vec<(u64,
 }
 
 fn delivered() -> Job {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    desk.job(1).clone()
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.job(1).clone()
 }
 
 fn running() -> Job {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    desk.hear(1, RUNS, Some("a"));
-    desk.job(1).clone()
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.notice(1, RUNS, Some("a"));
+    test.job(1).clone()
 }
 
 fn queued() -> Job {
-    let mut desk = Desk::new();
-    desk.hear(1, QUEUED, None);
-    desk.job(1).clone()
+    let mut test = TestLedger::new();
+    test.notice(1, QUEUED, None);
+    test.job(1).clone()
 }
 
 fn at(age: Duration) -> Timestamp {
@@ -65,10 +65,10 @@ fn a_delivered_offer_without_execution_is_asked_about_when_it_is_old_or_its_inst
 
 #[test]
 fn an_undelivered_offer_is_never_asked_about() {
-    let mut desk = Desk::new();
-    desk.waits("a");
-    desk.hear(1, QUEUED, None);
-    assert_eq!(asked(&[desk.job(1).clone()], &[], at(10 * HOUR)), []);
+    let mut test = TestLedger::new();
+    test.waits("a");
+    test.notice(1, QUEUED, None);
+    assert_eq!(asked(&[test.job(1).clone()], &[], at(10 * HOUR)), []);
 }
 
 #[test]

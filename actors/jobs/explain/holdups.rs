@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Accepts, PoolStatus, Route, Want, ago, machines, route, states};
+use super::{Accepts, JobRequirements, PoolStatus, Route, ago, machines, route, states};
 use crate::model::{Instance, Job, JobState, PoolId, State, Timestamp, elapsed};
 
 /// How many machines that boot are told of.
@@ -117,8 +117,8 @@ pub fn why_it_waits(
 fn in_queue(job: &Job, pools: &[PoolStatus], holdups: &HoldUps, now: Timestamp) -> String {
     let Some(pool) = &job.pool else {
         let standing: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
-        return match route(&Want::of(job), &standing) {
-            Route::Nobody(why) => why,
+        return match route(&JobRequirements::of(job), &standing) {
+            Route::Unserved(why) => why,
             Route::To(pool) | Route::Held { pool, .. } => {
                 format!("pool `{pool}` can serve it and will be told")
             }

@@ -19,31 +19,31 @@ fn view() -> PoolView {
     }
 }
 
-fn explained(desk: &Desk, view: PoolView) -> String {
-    let events: Vec<Event> = desk.events.values().cloned().collect();
-    explain_job(desk.job(1), &events, &standing(view), &HoldUps::default(), later(desk)).join(" ")
+fn explained(test: &TestLedger, view: PoolView) -> String {
+    let events: Vec<Event> = test.events.values().cloned().collect();
+    explain_job(test.job(1), &events, &standing(view), &HoldUps::default(), later(test)).join(" ")
 }
 
 fn standing(view: PoolView) -> [PoolStatus; 1] {
     [PoolStatus { spec: Arc::new(pool("linux", &["linux"])), view: Some(Arc::new(view)) }]
 }
 
-fn later(desk: &Desk) -> Timestamp {
-    after(desk.now, Duration::from_secs(75))
+fn later(test: &TestLedger) -> Timestamp {
+    after(test.now, Duration::from_secs(75))
 }
 
-fn booting(desk: &Desk) -> Arc<Instance> {
+fn booting(test: &TestLedger) -> Arc<Instance> {
     let mut row =
-        crate::instance::requested_row("linux-1".into(), &pool("linux", &["linux"]), desk.now);
+        crate::instance::requested_row("linux-1".into(), &pool("linux", &["linux"]), test.now);
     row.state = State::Starting;
-    row.since = after(desk.now, Duration::from_secs(35));
+    row.since = after(test.now, Duration::from_secs(35));
     Arc::new(row)
 }
 
 #[test]
 fn a_waiting_job_is_explained_with_numbers() {
-    let mut desk = Desk::new();
-    desk.hear(1, QUEUED, None);
+    let mut test = TestLedger::new();
+    test.notice(1, QUEUED, None);
     for (view, sentence) in [
         (view(), "Pool `linux` has 3 of 10 machines (1 starting, 2 busy) and wants 7."),
         (PoolView { max: 3, ..view() }, "is at its maximum: 3 of 3 machines"),
@@ -52,47 +52,47 @@ fn a_waiting_job_is_explained_with_numbers() {
         (view(), "It has waited for a runner for 1 min 15 s."),
         (view(), "4 jobs wait for it."),
     ] {
-        let said = explained(&desk, view);
+        let said = explained(&test, view);
         assert!(said.contains(sentence), "{said}");
     }
 }
 
 #[test]
 fn an_offered_and_a_running_job_say_where() {
-    let mut desk = Desk::new();
-    desk.waits("a");
-    desk.hear(1, QUEUED, None);
-    assert!(explained(&desk, view()).contains("offered to `a` since 1 min 15 s"));
-    desk.deliver(1, "a", Generation(1));
-    assert!(explained(&desk, view()).contains("delivered to `a`"));
-    desk.hear(1, RUNS, Some("a"));
-    assert_eq!(explained(&desk, view()), "It runs on `a` since 1 min 15 s.");
+    let mut test = TestLedger::new();
+    test.waits("a");
+    test.notice(1, QUEUED, None);
+    assert!(explained(&test, view()).contains("offered to `a` since 1 min 15 s"));
+    test.deliver(1, "a", Generation(1));
+    assert!(explained(&test, view()).contains("delivered to `a`"));
+    test.notice(1, RUNS, Some("a"));
+    assert_eq!(explained(&test, view()), "It runs on `a` since 1 min 15 s.");
 }
 
 #[test]
 fn a_job_that_came_back_says_why() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    desk.pass(Duration::from_mins(5));
-    desk.find(1, reading(QUEUED, None));
-    let said = explained(&desk, view());
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.pass(Duration::from_mins(5));
+    test.find(1, reading(QUEUED, None));
+    let said = explained(&test, view());
     assert!(said.contains("offer to `a` ended: Requeued"), "{said}");
     assert!(said.contains("The forge was asked once, last 1 min 15 s ago."), "{said}");
 }
 
 #[test]
 fn machines_that_boot_and_a_spent_budget_are_told_of() {
-    let mut desk = Desk::new();
-    desk.hear(1, QUEUED, None);
+    let mut test = TestLedger::new();
+    test.notice(1, QUEUED, None);
     let budget = BudgetLeft {
         who: "token 1".into(),
         resource: "core".into(),
         remaining: 0,
         limit: 5000,
-        resets_at: Some(after(later(&desk), Duration::from_secs(90))),
+        resets_at: Some(after(later(&test), Duration::from_secs(90))),
     };
-    let holdups = HoldUps { booting: vec![booting(&desk)], budgets: vec![budget] };
-    let said = explain_job(desk.job(1), &[], &standing(view()), &holdups, later(&desk)).join(" ");
+    let holdups = HoldUps { booting: vec![booting(&test)], budgets: vec![budget] };
+    let said = explain_job(test.job(1), &[], &standing(view()), &holdups, later(&test)).join(" ");
     assert!(said.contains("`linux-1`: boot in progress 40 s of 300 s."), "{said}");
     assert!(said.contains("0 of 5000 calls (core) are left for token 1"), "{said}");
     assert!(said.contains("begins anew in 90 s"), "{said}");
@@ -100,9 +100,9 @@ fn machines_that_boot_and_a_spent_budget_are_told_of() {
 
 #[test]
 fn one_sentence_says_what_a_job_waits_for_most() {
-    let mut desk = Desk::new();
-    desk.hear(1, QUEUED, None);
-    let holdups = HoldUps { booting: vec![booting(&desk)], budgets: vec![] };
+    let mut test = TestLedger::new();
+    test.notice(1, QUEUED, None);
+    let holdups = HoldUps { booting: vec![booting(&test)], budgets: vec![] };
     let spent = BudgetLeft {
         who: "token 1".into(),
         resource: "core".into(),
@@ -121,12 +121,12 @@ fn one_sentence_says_what_a_job_waits_for_most() {
         (view(), &holdups, "`linux-1`: boot in progress 40 s of 300 s"),
         (view(), &quiet, "4 jobs waiting and wants 7"),
     ] {
-        let why = why_it_waits(desk.job(1), &standing(view), holdups, later(&desk)).unwrap();
+        let why = why_it_waits(test.job(1), &standing(view), holdups, later(&test)).unwrap();
         assert!(why.contains(sentence), "{why}");
     }
-    let mut alone = desk.job(1).clone();
+    let mut alone = test.job(1).clone();
     alone.pool = None;
     alone.labels = ["windows"].iter().collect();
-    let why = why_it_waits(&alone, &standing(view()), &quiet, later(&desk)).unwrap();
+    let why = why_it_waits(&alone, &standing(view()), &quiet, later(&test)).unwrap();
     assert!(why.contains("lacks [windows]"), "{why}");
 }

@@ -35,17 +35,17 @@ fn notices_end_equal_in_whatever_order_and_however_often_they_come() {
     assert_eq!(all.len(), 2520);
     let mut ends = Vec::new();
     for order in all {
-        let mut desk = Desk::new();
-        desk.news("a", InstanceChange::Answers(vec!["a".into()]));
+        let mut test = TestLedger::new();
+        test.instance("a", InstanceChange::Answers(vec!["a".into()]));
         for kind in order {
             let runner = (kind >= 2).then_some("a");
-            desk.hear(1, facts[kind].clone(), runner);
+            test.notice(1, facts[kind].clone(), runner);
         }
-        let mut job = desk.job(1).clone();
+        let mut job = test.job(1).clone();
         job.events = 0;
         assert_eq!(job.state(), JobState::Completed);
-        assert!(desk.ledger.open.is_empty());
-        ends.push((job, desk.buried));
+        assert_eq!(test.ledger.open_jobs().count(), 0);
+        ends.push((job, test.tombstones));
     }
     ends.dedup();
     assert_eq!(ends.len(), 1, "{ends:#?}");
@@ -53,164 +53,164 @@ fn notices_end_equal_in_whatever_order_and_however_often_they_come() {
 
 #[test]
 fn nothing_resurrects_a_completed_job_not_even_after_a_restart() {
-    let mut desk = Desk::new();
-    desk.hear(1, QUEUED, None);
-    desk.hear(1, OVER, None);
-    desk.restart();
-    desk.know_pools();
+    let mut test = TestLedger::new();
+    test.notice(1, QUEUED, None);
+    test.notice(1, OVER, None);
+    test.restart();
+    test.know_pools();
     for fact in [JobFact::Waiting, QUEUED, RUNS] {
-        desk.hear(1, fact, None);
+        test.notice(1, fact, None);
     }
-    assert!(desk.ledger.open.is_empty());
-    assert_eq!(desk.demand(), Demand::default());
+    assert_eq!(test.ledger.open_jobs().count(), 0);
+    assert_eq!(test.demand(), Demand::default());
 }
 
 #[test]
 fn a_waiting_job_is_no_demand_until_it_is_released() {
-    let mut desk = Desk::new();
-    desk.hear(1, JobFact::Waiting, None);
-    assert_eq!(desk.demand().queued, 0);
-    desk.pass(Duration::from_hours(48));
-    desk.hear(1, QUEUED, None);
-    assert_eq!(desk.demand().queued, 1);
-    desk.tick();
-    assert_eq!(desk.job(1).state(), JobState::Queued, "it is as young as its release");
+    let mut test = TestLedger::new();
+    test.notice(1, JobFact::Waiting, None);
+    assert_eq!(test.demand().queued, 0);
+    test.pass(Duration::from_hours(48));
+    test.notice(1, QUEUED, None);
+    assert_eq!(test.demand().queued, 1);
+    test.tick();
+    assert_eq!(test.job(1).state(), JobState::Queued, "it is as young as its release");
 }
 
 #[test]
 fn an_execution_where_it_was_offered_ends_the_offer_as_executed() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    let acts = desk.hear(1, RUNS, Some("a"));
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    let acts = test.notice(1, RUNS, Some("a"));
     assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
-    assert!(matches!(desk.job(1).offer, Offer::Ended { why: OfferEnd::Executed, .. }));
-    assert_eq!(desk.job(1).state(), JobState::Running);
+    assert!(matches!(test.job(1).offer, Offer::Ended { why: OfferEnd::Executed, .. }));
+    assert_eq!(test.job(1).state(), JobState::Running);
 }
 
 #[test]
 fn a_swap_of_two_binds_both_and_frees_both() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    desk.delivered(2, "b");
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.delivered(2, "b");
     // The forge ran 2 on a and 1 on b.
-    let acts = desk.hear(2, RUNS, Some("a"));
+    let acts = test.notice(2, RUNS, Some("a"));
     assert_eq!(sent_to(&acts, "a"), [&executes("a", 2), &ended("a", 1, 1, OfferEnd::Displaced)]);
     assert_eq!(sent_to(&acts, "b"), [&ended("b", 2, 1, OfferEnd::TakenElsewhere)]);
-    assert_eq!(desk.demand().queued, 1, "1 wants a runner again");
-    let acts = desk.hear(1, RUNS, Some("b"));
+    assert_eq!(test.demand().queued, 1, "1 wants a runner again");
+    let acts = test.notice(1, RUNS, Some("b"));
     assert_eq!(sent_to(&acts, "b"), [&executes("b", 1)]);
-    assert_eq!(desk.demand().queued, 0);
+    assert_eq!(test.demand().queued, 0);
     // Said again, nothing changes.
     for (job, runner) in [(2, "a"), (1, "b")] {
-        assert_eq!(desk.hear(job, RUNS, Some(runner)), []);
+        assert_eq!(test.notice(job, RUNS, Some(runner)), []);
     }
 }
 
 #[test]
 fn a_ring_of_three_binds_each_where_it_runs() {
-    let mut desk = Desk::new();
+    let mut test = TestLedger::new();
     for (job, instance) in [(1, "a"), (2, "b"), (3, "c")] {
-        desk.delivered(job, instance);
+        test.delivered(job, instance);
     }
     for (job, runner) in [(1, "b"), (2, "c"), (3, "a")] {
-        desk.hear(job, RUNS, Some(runner));
+        test.notice(job, RUNS, Some(runner));
     }
     for (job, runner) in [(1, "b"), (2, "c"), (3, "a")] {
-        let run = desk.job(job).execution.clone().unwrap();
+        let run = test.job(job).execution.clone().unwrap();
         assert_eq!(run.instance.as_str(), runner);
-        assert_eq!(desk.job(job).open_offer(), None);
+        assert_eq!(test.job(job).open_offer(), None);
     }
-    assert_eq!(desk.demand().queued, 0);
+    assert_eq!(test.demand().queued, 0);
 }
 
 #[test]
 fn a_displaced_job_is_offered_to_the_next_who_waits_in_the_same_save() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    desk.waits("b");
-    let acts = desk.hear(9, RUNS, Some("a"));
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.waits("b");
+    let acts = test.notice(9, RUNS, Some("a"));
     assert_eq!(sent_to(&acts, "b"), [&offered("b", 1, 2)]);
 }
 
 #[test]
 fn a_job_on_a_foreign_runner_frees_the_instance_it_was_offered_to() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    let acts = desk.hear(1, RUNS, Some("somebody-else"));
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    let acts = test.notice(1, RUNS, Some("somebody-else"));
     assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::TakenElsewhere)]);
-    assert_eq!(desk.job(1).execution, None);
-    assert_eq!(desk.demand().queued, 0, "it runs");
+    assert_eq!(test.job(1).execution, None);
+    assert_eq!(test.demand().queued, 0, "it runs");
 }
 
 #[test]
 fn a_job_in_progress_without_a_runners_name_leaves_a_delivered_offer_alone() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    assert_eq!(sent_to(&desk.hear(1, RUNS, None), "a"), Vec::<&Act>::new());
-    assert!(desk.job(1).open_offer().is_some());
-    let acts = desk.hear(1, RUNS, Some("a"));
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    assert_eq!(sent_to(&test.notice(1, RUNS, None), "a"), Vec::<&Act>::new());
+    assert!(test.job(1).open_offer().is_some());
+    let acts = test.notice(1, RUNS, Some("a"));
     assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
 }
 
 #[test]
 fn an_undelivered_offer_ends_when_the_job_runs_anywhere() {
-    let mut desk = Desk::new();
-    desk.waits("a");
-    desk.hear(1, QUEUED, None);
-    let acts = desk.hear(1, RUNS, None);
+    let mut test = TestLedger::new();
+    test.waits("a");
+    test.notice(1, QUEUED, None);
+    let acts = test.notice(1, RUNS, None);
     assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::TakenElsewhere)]);
 }
 
 #[test]
 fn an_execution_is_recognised_by_any_name_and_also_later() {
-    let mut desk = Desk::new();
-    desk.hear(1, RUNS, Some("odd-name"));
-    assert_eq!(desk.job(1).execution, None);
-    let acts = desk.news("a", InstanceChange::Answers(vec!["a".into(), "odd-name".into()]));
+    let mut test = TestLedger::new();
+    test.notice(1, RUNS, Some("odd-name"));
+    assert_eq!(test.job(1).execution, None);
+    let acts = test.instance("a", InstanceChange::Answers(vec!["a".into(), "odd-name".into()]));
     assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
-    desk.news("b", InstanceChange::Answers(vec!["b".into()]));
-    let acts = desk.hear(2, RUNS, Some("b-2"));
+    test.instance("b", InstanceChange::Answers(vec!["b".into()]));
+    let acts = test.notice(2, RUNS, Some("b-2"));
     assert_eq!(sent_to(&acts, "b"), [&executes("b", 2)]);
 }
 
 #[test]
 fn a_second_runner_by_hearsay_is_asked_about_and_not_believed() {
-    let mut desk = Desk::new();
-    desk.waits("a");
-    desk.waits("b");
-    desk.hear(1, RUNS, Some("a"));
-    let acts = desk.hear(1, RUNS, Some("b"));
-    assert_eq!(asks(&acts), [1]);
-    assert_eq!(desk.job(1).holder(), Some(&"a".into()));
-    let acts = desk.find(1, reading(RUNS, Some("b")));
+    let mut test = TestLedger::new();
+    test.waits("a");
+    test.waits("b");
+    test.notice(1, RUNS, Some("a"));
+    let acts = test.notice(1, RUNS, Some("b"));
+    assert_eq!(asked(&acts), [1]);
+    assert_eq!(test.job(1).holder(), Some(&"a".into()));
+    let acts = test.find(1, reading(RUNS, Some("b")));
     assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 0, OfferEnd::TakenElsewhere)]);
     assert_eq!(sent_to(&acts, "b"), [&executes("b", 1)]);
 }
 
 #[test]
 fn a_completion_is_credited_to_the_runner_it_names() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    desk.hear(1, RUNS, Some("a"));
-    let acts = desk.hear(1, OVER, Some("a"));
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.notice(1, RUNS, Some("a"));
+    let acts = test.notice(1, OVER, Some("a"));
     assert_eq!(sent_to(&acts, "a"), [&over("a", 1, true)]);
 }
 
 #[test]
 fn a_completion_without_a_name_does_not_name_the_runner_it_ran_on() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    desk.hear(1, RUNS, Some("a"));
-    let acts = desk.hear(1, OVER, None);
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.notice(1, RUNS, Some("a"));
+    let acts = test.notice(1, OVER, None);
     assert_eq!(sent_to(&acts, "a"), [&over("a", 1, false)]);
 }
 
 #[test]
 fn p4_a_completion_is_never_credited_to_the_instance_merely_offered_the_job() {
     let story = || {
-        let mut desk = Desk::new();
-        desk.delivered(1, "a");
-        let acts = desk.hear(1, OVER, Some("somebody-else"));
+        let mut test = TestLedger::new();
+        test.delivered(1, "a");
+        let acts = test.notice(1, OVER, Some("somebody-else"));
         sent_to(&acts, "a").into_iter().cloned().collect::<Vec<_>>()
     };
     assert_eq!(story(), [ended("a", 1, 1, OfferEnd::JobOver)]);
@@ -222,9 +222,9 @@ fn p4_a_completion_is_never_credited_to_the_instance_merely_offered_the_job() {
 
 #[test]
 fn a_completion_that_comes_first_still_binds_and_displaces() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    let acts = desk.hear(2, OVER, Some("a"));
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    let acts = test.notice(2, OVER, Some("a"));
     assert_eq!(
         sent_to(&acts, "a"),
         [&executes("a", 2), &ended("a", 1, 1, OfferEnd::Displaced), &over("a", 2, true)]
@@ -233,108 +233,108 @@ fn a_completion_that_comes_first_still_binds_and_displaces() {
 
 #[test]
 fn a_stale_job_is_closed_and_only_an_execution_reopens_it() {
-    let mut desk = Desk::new();
-    desk.hear(1, QUEUED, None);
-    desk.pass(Duration::from_hours(24));
-    desk.tick();
-    assert_eq!(desk.job(1).state(), JobState::Closed);
-    desk.restart();
-    desk.know_pools();
-    desk.hear(1, QUEUED, None);
-    assert_eq!(desk.job(1).state(), JobState::Closed, "a late notice does not reopen it");
-    desk.news("a", InstanceChange::Answers(vec!["a".into()]));
-    desk.hear(1, RUNS, Some("a"));
-    assert_eq!(desk.job(1).state(), JobState::Running);
-    assert!(desk.said(1).contains(&What::Reopened));
+    let mut test = TestLedger::new();
+    test.notice(1, QUEUED, None);
+    test.pass(Duration::from_hours(24));
+    test.tick();
+    assert_eq!(test.job(1).state(), JobState::Closed);
+    test.restart();
+    test.know_pools();
+    test.notice(1, QUEUED, None);
+    assert_eq!(test.job(1).state(), JobState::Closed, "a late notice does not reopen it");
+    test.instance("a", InstanceChange::Answers(vec!["a".into()]));
+    test.notice(1, RUNS, Some("a"));
+    assert_eq!(test.job(1).state(), JobState::Running);
+    assert!(test.timeline(1).contains(&What::Reopened));
 }
 
 #[test]
 fn tombstones_are_forgotten_after_eight_days() {
-    let mut desk = Desk::new();
-    desk.hear(1, OVER, None);
-    desk.pass(Duration::from_hours(8 * 24));
-    desk.tick();
-    assert_eq!(desk.buried.len(), 1);
+    let mut test = TestLedger::new();
+    test.notice(1, OVER, None);
+    test.pass(Duration::from_hours(8 * 24));
+    test.tick();
+    assert_eq!(test.tombstones.len(), 1);
     // They go by whole hours.
-    desk.pass(Duration::from_hours(1));
-    desk.tick();
-    assert_eq!(desk.buried.len(), 0);
+    test.pass(Duration::from_hours(1));
+    test.tick();
+    assert_eq!(test.tombstones.len(), 0);
 }
 
 #[test]
 fn a_delivery_is_handled_with_the_change_it_causes_also_when_it_causes_none() {
-    let mut desk = Desk::new();
+    let mut test = TestLedger::new();
     for (number, guid) in [(1, "first"), (1, "again"), (99, "nobodys")] {
         let mut told = notice(number, QUEUED, None);
         told.delivery = Some(guid.into());
         if number == 99 {
             told.labels = ["windows"].iter().collect();
         }
-        let change = desk.ledger.notice(told, T0);
+        let change = test.ledger.handle(LedgerInput::Notice(told), T0);
         assert_eq!(change.save.handled, [guid.into()]);
-        desk.save(change);
+        test.save(change);
     }
 }
 
 #[test]
 fn a_job_nobody_serves_gets_no_row_and_is_remembered_until_a_pool_can() {
-    let mut desk = Desk::new();
+    let mut test = TestLedger::new();
     let mut told = notice(1, QUEUED, None);
     told.labels = ["windows"].iter().collect();
-    let change = desk.ledger.notice(told, T0);
+    let change = test.ledger.handle(LedgerInput::Notice(told), T0);
     assert!(
         matches!(&change.acts[..], [Act::Announce(event), Act::Show(_)] if matches!(event.what, What::Unserved(_)))
     );
-    desk.save(change);
-    assert!(desk.rows.is_empty());
-    assert_eq!(desk.ledger.show(&id(1)).unwrap().fact, QUEUED);
-    desk.pools.push(Arc::new(pool("windows", &["windows"])));
-    desk.know_pools();
-    assert_eq!(desk.job(1).pool, Some("windows".into()));
+    test.save(change);
+    assert!(test.rows.is_empty());
+    assert_eq!(test.ledger.show(&id(1)).unwrap().fact, QUEUED);
+    test.pools.push(Arc::new(pool("windows", &["windows"])));
+    test.know_pools();
+    assert_eq!(test.job(1).pool, Some("windows".into()));
 }
 
 #[test]
 fn what_is_heard_before_the_pools_are_known_is_kept_for_then() {
-    let mut desk = Desk::new();
-    desk.restart();
-    desk.hear(1, QUEUED, None);
-    assert!(desk.rows.is_empty());
-    let acts = desk.know_pools();
-    assert_eq!(desk.job(1).pool, Some(linux()));
+    let mut test = TestLedger::new();
+    test.restart();
+    test.notice(1, QUEUED, None);
+    assert!(test.rows.is_empty());
+    let acts = test.know_pools();
+    assert_eq!(test.job(1).pool, Some(linux()));
     let demand = Demand { queued: 1, blocked: false, oldest: Some(T0) };
     assert!(acts.contains(&Act::Demand { pool: linux(), demand }));
 }
 
 #[test]
 fn a_job_held_back_while_nobody_served_it_is_served_once_it_is_released() {
-    let mut desk = Desk::new();
+    let mut test = TestLedger::new();
     let told = |fact| {
         let mut told = notice(1, fact, None);
         told.labels = ["windows"].iter().collect();
         told
     };
-    let change = desk.ledger.notice(told(JobFact::Waiting), T0);
-    desk.save(change);
-    desk.pools.push(Arc::new(pool("windows", &["windows"])));
-    desk.know_pools();
-    assert!(desk.rows.is_empty());
-    let change = desk.ledger.notice(told(QUEUED), T0);
-    desk.save(change);
-    assert_eq!(desk.job(1).pool, Some("windows".into()));
-    assert_eq!(desk.job(1).fact, QUEUED);
+    let change = test.ledger.handle(LedgerInput::Notice(told(JobFact::Waiting)), T0);
+    test.save(change);
+    test.pools.push(Arc::new(pool("windows", &["windows"])));
+    test.know_pools();
+    assert!(test.rows.is_empty());
+    let change = test.ledger.handle(LedgerInput::Notice(told(QUEUED)), T0);
+    test.save(change);
+    assert_eq!(test.job(1).pool, Some("windows".into()));
+    assert_eq!(test.job(1).fact, QUEUED);
 }
 
 #[test]
 fn a_stranger_is_not_believed_because_its_runner_has_the_name_of_one_whose_pool_is_gone() {
-    let mut desk = Desk::new();
-    desk.news("a", InstanceChange::Answers(vec!["a".into()]));
-    desk.pools.clear();
-    desk.know_pools();
+    let mut test = TestLedger::new();
+    test.instance("a", InstanceChange::Answers(vec!["a".into()]));
+    test.pools.clear();
+    test.know_pools();
     let mut strange = notice(1, RUNS, Some("a"));
     strange.place.owner = "somebody-else".into();
-    let change = desk.ledger.notice(strange, T0);
-    desk.save(change);
-    assert!(desk.rows.is_empty(), "it is no job of ours");
-    desk.hear(2, RUNS, Some("a"));
-    assert_eq!(desk.job(2).state(), JobState::Running, "this one is");
+    let change = test.ledger.handle(LedgerInput::Notice(strange), T0);
+    test.save(change);
+    assert!(test.rows.is_empty(), "it is no job of ours");
+    test.notice(2, RUNS, Some("a"));
+    assert_eq!(test.job(2).state(), JobState::Running, "this one is");
 }

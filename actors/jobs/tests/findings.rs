@@ -6,30 +6,30 @@ const ORPHAN: Duration = Duration::from_mins(5);
 
 #[test]
 fn a_delivered_offer_of_a_job_still_queued_is_ended_and_the_job_queued_again() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    desk.pass(ORPHAN);
-    let acts = desk.find(1, reading(QUEUED, None));
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.pass(ORPHAN);
+    let acts = test.find(1, reading(QUEUED, None));
     assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Requeued)]);
-    assert_eq!(desk.demand().queued, 1);
-    assert!(matches!(desk.job(1).offer, Offer::Ended { why: OfferEnd::Requeued, .. }));
+    assert_eq!(test.demand().queued, 1);
+    assert!(matches!(test.job(1).offer, Offer::Ended { why: OfferEnd::Requeued, .. }));
 }
 
 #[test]
 fn a_late_finding_never_touches_a_successor() {
     let story = || {
-        let mut desk = Desk::new();
-        desk.delivered(1, "a");
-        desk.pass(ORPHAN);
-        let question = desk.question(1);
-        desk.find(1, reading(QUEUED, None));
-        desk.waits("b");
-        let generation = desk.job(1).generation;
-        assert!(desk.deliver(1, "b", generation));
-        desk.pass(ORPHAN);
-        let before = desk.job(1).clone();
-        desk.answer(question, reading(QUEUED, None));
-        before == *desk.job(1)
+        let mut test = TestLedger::new();
+        test.delivered(1, "a");
+        test.pass(ORPHAN);
+        let question = test.question(1);
+        test.find(1, reading(QUEUED, None));
+        test.waits("b");
+        let generation = test.job(1).generation;
+        assert!(test.deliver(1, "b", generation));
+        test.pass(ORPHAN);
+        let before = test.job(1).clone();
+        test.answer(question, reading(QUEUED, None));
+        before == *test.job(1)
     };
     assert!(story());
     mutants::choose(Some(Mutant::NoGenerationCheck));
@@ -40,31 +40,31 @@ fn a_late_finding_never_touches_a_successor() {
 
 #[test]
 fn an_answer_to_a_question_from_before_the_delivery_says_nothing_about_it() {
-    let mut desk = Desk::new();
-    desk.waits("a");
-    desk.hear(1, QUEUED, None);
-    let question = desk.question(1);
-    desk.pass(Duration::from_secs(1));
-    desk.deliver(1, "a", Generation(1));
-    desk.answer(question, reading(QUEUED, None));
-    assert!(desk.job(1).open_offer().is_some());
+    let mut test = TestLedger::new();
+    test.waits("a");
+    test.notice(1, QUEUED, None);
+    let question = test.question(1);
+    test.pass(Duration::from_secs(1));
+    test.deliver(1, "a", Generation(1));
+    test.answer(question, reading(QUEUED, None));
+    assert!(test.job(1).open_offer().is_some());
 }
 
 #[test]
 fn a_finding_in_progress_records_the_execution() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    let acts = desk.find(1, reading(RUNS, Some("a")));
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    let acts = test.find(1, reading(RUNS, Some("a")));
     assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
-    assert_eq!(desk.job(1).state(), JobState::Running);
+    assert_eq!(test.job(1).state(), JobState::Running);
 }
 
 #[test]
 fn a_finding_completed_buries_the_job() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    let acts = desk.find(1, reading(OVER, Some("a")));
-    assert!(desk.buried.contains_key(&id(1)));
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    let acts = test.find(1, reading(OVER, Some("a")));
+    assert!(test.tombstones.contains_key(&id(1)));
     assert!(matches!(
         sent_to(&acts, "a")[..],
         [Act::ShowExecution { .. }, Act::ShowJobOver { over, .. }] if over.names_us
@@ -73,111 +73,111 @@ fn a_finding_completed_buries_the_job() {
 
 #[test]
 fn a_job_the_forge_took_back_from_a_runner_wants_one_again() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    desk.hear(1, RUNS, Some("a"));
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.notice(1, RUNS, Some("a"));
     // The forge's reads lag behind its notices by seconds.
-    desk.find(1, reading(QUEUED, None));
-    assert_eq!(desk.job(1).state(), JobState::Running);
-    desk.news("a", InstanceChange::Ended);
-    let acts = desk.find(1, reading(QUEUED, None));
+    test.find(1, reading(QUEUED, None));
+    assert_eq!(test.job(1).state(), JobState::Running);
+    test.instance("a", InstanceChange::Ended);
+    let acts = test.find(1, reading(QUEUED, None));
     assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Requeued)]);
-    assert_eq!(desk.job(1).state(), JobState::Queued);
-    assert_eq!(desk.job(1).generation, Generation(2));
-    assert_eq!(desk.demand().queued, 1);
+    assert_eq!(test.job(1).state(), JobState::Queued);
+    assert_eq!(test.job(1).generation, Generation(2));
+    assert_eq!(test.demand().queued, 1);
     // A late notice of the old execution is believed, and asked about at once.
-    let acts = desk.hear(1, RUNS, Some("a"));
-    assert_eq!(asks(&acts), [1]);
+    let acts = test.notice(1, RUNS, Some("a"));
+    assert_eq!(asked(&acts), [1]);
 }
 
 #[test]
 fn a_queued_job_of_a_finished_run_is_closed() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
     let seen = Sighting::Seen(JobReading { fact: QUEUED, runner: None, run_over: true });
-    let acts = desk.find(1, seen);
-    assert_eq!(desk.job(1).closed, Some(Closure::RunOver));
+    let acts = test.find(1, seen);
+    assert_eq!(test.job(1).closed, Some(Closure::RunOver));
     assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::JobOver)]);
-    assert!(desk.buried.is_empty(), "only a forge's `completed` makes a tombstone");
+    assert!(test.tombstones.is_empty(), "only a forge's `completed` makes a tombstone");
 }
 
 #[test]
 fn two_misses_close_a_job_whose_neighbours_answer() {
-    let mut desk = Desk::new();
-    desk.hear(1, QUEUED, None);
-    desk.hear(2, QUEUED, None);
-    desk.find(1, Sighting::Absent);
-    desk.pass(Duration::from_mins(1));
-    desk.find(2, reading(QUEUED, None));
-    desk.find(1, Sighting::Absent);
-    assert_eq!(desk.job(1).closed, Some(Closure::NotFound));
-    assert_eq!(desk.job(2).closed, None);
+    let mut test = TestLedger::new();
+    test.notice(1, QUEUED, None);
+    test.notice(2, QUEUED, None);
+    test.find(1, Sighting::Absent);
+    test.pass(Duration::from_mins(1));
+    test.find(2, reading(QUEUED, None));
+    test.find(1, Sighting::Absent);
+    assert_eq!(test.job(1).closed, Some(Closure::NotFound));
+    assert_eq!(test.job(2).closed, None);
 }
 
 #[test]
 fn a_repository_that_is_out_of_sight_closes_nothing() {
-    let mut desk = Desk::new();
+    let mut test = TestLedger::new();
     for job in [1, 2] {
-        desk.hear(job, QUEUED, None);
-        desk.find(job, reading(QUEUED, None));
+        test.notice(job, QUEUED, None);
+        test.find(job, reading(QUEUED, None));
     }
     for _ in 0..5 {
-        desk.pass(Duration::from_mins(1));
+        test.pass(Duration::from_mins(1));
         for job in [1, 2] {
-            desk.find(job, Sighting::Absent);
+            test.find(job, Sighting::Absent);
         }
     }
-    assert_eq!(desk.job(1).closed, None);
-    assert_eq!(desk.job(2).closed, None);
+    assert_eq!(test.job(1).closed, None);
+    assert_eq!(test.job(2).closed, None);
 }
 
 #[test]
 fn one_miss_between_answers_is_forgotten() {
-    let mut desk = Desk::new();
-    desk.hear(1, QUEUED, None);
+    let mut test = TestLedger::new();
+    test.notice(1, QUEUED, None);
     for _ in 0..5 {
-        desk.find(1, Sighting::Absent);
-        desk.find(1, reading(QUEUED, None));
+        test.find(1, Sighting::Absent);
+        test.find(1, reading(QUEUED, None));
     }
-    assert_eq!(desk.job(1).closed, None);
+    assert_eq!(test.job(1).closed, None);
 }
 
 #[test]
 fn a_failed_look_changes_nothing() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    let before = desk.job(1).clone();
-    assert_eq!(desk.find(1, Sighting::Unknown("502".into())), []);
-    assert_eq!(*desk.job(1), before);
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    let before = test.job(1).clone();
+    assert_eq!(test.find(1, Sighting::Unknown("502".into())), []);
+    assert_eq!(*test.job(1), before);
 }
 
 #[test]
 fn the_same_answer_again_is_counted_and_not_written_again() {
-    let mut desk = Desk::new();
-    desk.hear(1, QUEUED, None);
-    let before = desk.events.len();
+    let mut test = TestLedger::new();
+    test.notice(1, QUEUED, None);
+    let before = test.events.len();
     for _ in 0..3 {
-        desk.find(1, reading(QUEUED, None));
+        test.find(1, reading(QUEUED, None));
     }
-    assert_eq!(desk.events.len(), before + 1);
-    assert_eq!(desk.events.values().next_back().unwrap().count, 3);
+    assert_eq!(test.events.len(), before + 1);
+    assert_eq!(test.events.values().next_back().unwrap().count, 3);
 }
 
 #[test]
 fn a_job_out_of_sight_is_given_up_a_day_after_its_machine_is_gone_and_not_before() {
-    let mut desk = Desk::new();
-    desk.delivered(1, "a");
-    desk.hear(1, RUNS, Some("a"));
-    let denied_for = |desk: &mut Desk, hours: u64| {
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.notice(1, RUNS, Some("a"));
+    let denied_for = |test: &mut TestLedger, hours: u64| {
         for _ in 0..hours {
-            desk.pass(Duration::from_hours(1));
-            desk.find(1, Sighting::Absent);
+            test.pass(Duration::from_hours(1));
+            test.find(1, Sighting::Absent);
         }
-        desk.job(1).state()
+        test.job(1).state()
     };
-    assert_eq!(denied_for(&mut desk, 30), JobState::Running, "its machine may be at work");
-    desk.find(1, reading(RUNS, Some("a")));
-    desk.news("a", InstanceChange::Deleted);
-    assert_eq!(denied_for(&mut desk, 24), JobState::Running);
-    assert_eq!(denied_for(&mut desk, 1), JobState::Closed);
+    assert_eq!(denied_for(&mut test, 30), JobState::Running, "its machine may be at work");
+    test.find(1, reading(RUNS, Some("a")));
+    test.instance("a", InstanceChange::Deleted);
+    assert_eq!(denied_for(&mut test, 24), JobState::Running);
+    assert_eq!(denied_for(&mut test, 1), JobState::Closed);
 }

@@ -1,27 +1,28 @@
-//! The ledger at a desk: inputs in, changes saved and checked after each.
+//! The ledger at a test: inputs in, changes saved and checked after each.
 
 pub(crate) mod doubles;
 mod explaining;
 mod facts;
 mod findings;
 mod offers;
+mod pools;
 mod property;
 mod restarts;
 mod shell;
-mod standing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::change::{Act, Change};
-use super::index::Index;
-use super::ledger::Ledger;
-use super::{Accepts, Finding, InstanceChange, InstanceUpdate};
+use super::index::JobIndex;
+use super::ledger::{Ledger, LedgerInput};
+use super::offers::OfferKey;
+use super::{Finding, InstanceChange, InstanceUpdate};
 use crate::model::{
     Binding, Conclusion, Event, Generation, InstanceId, Job, JobFact, JobId, JobNotice, JobReading,
-    MachineSpec, Offer, OfferEnd, OfferStage, Place, Policy, PoolId, PoolSpec, Sighting, Subject,
-    Timestamp, What, after,
+    MachineSpec, Offer, OfferEnd, OfferStage, Place, Policy, PoolId, PoolSpec, Refusal, Sighting,
+    Subject, Timestamp, What, after,
 };
 use crate::pool::Demand;
 use crate::settings::{RequeueSettings, Settings};
@@ -79,37 +80,42 @@ pub(crate) const RUNS: JobFact = JobFact::InProgress;
 pub(crate) const OVER: JobFact = JobFact::Completed(Conclusion::Success);
 
 /// Holds a ledger and what a store would hold of it.
-pub(crate) struct Desk {
+pub(crate) struct TestLedger {
     pub(crate) ledger: Ledger,
     pub(crate) now: Timestamp,
     pub(crate) rows: BTreeMap<JobId, Job>,
-    pub(crate) buried: BTreeMap<JobId, Timestamp>,
+    pub(crate) tombstones: BTreeMap<JobId, Timestamp>,
     pub(crate) events: BTreeMap<(Subject, u32), Event>,
     pub(crate) pools: Vec<Arc<PoolSpec>>,
 }
 
-impl Desk {
-    /// Opens a desk with one late-bound pool, `linux`.
+impl TestLedger {
+    /// Opens a test with one late-bound pool, `linux`.
     pub(crate) fn new() -> Self {
         Self::with(vec![pool("linux", &["linux"])])
     }
 
     pub(crate) fn with(pools: Vec<PoolSpec>) -> Self {
-        let mut desk = Self {
+        let mut test = Self {
             ledger: Ledger::restore(settings(), vec![], vec![], vec![], T0),
             now: T0,
             rows: BTreeMap::new(),
-            buried: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
             events: BTreeMap::new(),
             pools: pools.into_iter().map(Arc::new).collect(),
         };
-        desk.know_pools();
-        desk
+        test.know_pools();
+        test
+    }
+
+    /// Hands over an input, and saves what it changed.
+    pub(crate) fn handle(&mut self, input: LedgerInput) -> Vec<Act> {
+        let change = self.ledger.handle(input, self.now);
+        self.save(change)
     }
 
     pub(crate) fn know_pools(&mut self) -> Vec<Act> {
-        let change = self.ledger.pools_changed(self.pools.clone(), self.now);
-        self.save(change)
+        self.handle(LedgerInput::Pools(self.pools.clone()))
     }
 
     /// Forgets all but the rows, as a crash does.
@@ -117,50 +123,58 @@ impl Desk {
         let rows = || self.rows.values().cloned();
         let open = rows().filter(Job::is_live).collect();
         let closed = rows().filter(|job| job.closed.is_some()).collect();
-        let buried = self.buried.clone().into_iter().collect();
-        self.ledger = Ledger::restore(settings(), open, closed, buried, self.now);
+        let tombstones = self.tombstones.clone().into_iter().collect();
+        self.ledger = Ledger::restore(settings(), open, closed, tombstones, self.now);
     }
 
     pub(crate) fn pass(&mut self, time: Duration) {
         self.now = after(self.now, time);
     }
 
-    pub(crate) fn hear(&mut self, job: u64, fact: JobFact, runner: Option<&str>) -> Vec<Act> {
-        let change = self.ledger.notice(notice(job, fact, runner), self.now);
-        self.save(change)
+    pub(crate) fn notice(&mut self, job: u64, fact: JobFact, runner: Option<&str>) -> Vec<Act> {
+        self.handle(LedgerInput::Notice(notice(job, fact, runner)))
     }
 
-    pub(crate) fn news(&mut self, instance: &str, what: InstanceChange) -> Vec<Act> {
-        let news = InstanceUpdate { id: instance.into(), pool: "linux".into(), what };
-        let change = self.ledger.news(news, self.now);
-        self.save(change)
+    pub(crate) fn instance(&mut self, instance: &str, what: InstanceChange) -> Vec<Act> {
+        let update = InstanceUpdate { id: instance.into(), pool: "linux".into(), what };
+        self.handle(LedgerInput::Instance(update))
     }
 
     /// Lets an instance appear and wait for an offer.
     pub(crate) fn waits(&mut self, instance: &str) -> Vec<Act> {
-        self.news(instance, InstanceChange::Answers(vec![instance.into()]));
-        self.news(instance, InstanceChange::Offerable)
+        self.instance(instance, InstanceChange::Answers(vec![instance.into()]));
+        self.instance(instance, InstanceChange::Offerable)
     }
 
     /// Brings a job to an instance, delivered.
     pub(crate) fn delivered(&mut self, job: u64, instance: &str) -> Generation {
         self.waits(instance);
-        self.hear(job, QUEUED, None);
+        self.notice(job, QUEUED, None);
         let generation = self.job(job).generation;
         assert!(self.deliver(job, instance, generation));
         generation
     }
 
     pub(crate) fn deliver(&mut self, job: u64, instance: &str, generation: Generation) -> bool {
-        let (change, allowed) =
-            self.ledger.deliver(&id(job), &instance.into(), generation, self.now);
+        let offer = offer_key(job, instance, generation);
+        let (change, allowed) = self.ledger.deliver(&offer, self.now);
         self.save(change);
         allowed
     }
 
     pub(crate) fn tick(&mut self) -> Vec<Act> {
-        let change = self.ledger.tick(self.now);
-        self.save(change)
+        self.handle(LedgerInput::Tick)
+    }
+
+    pub(crate) fn offer_answered(
+        &mut self,
+        job: u64,
+        instance: &str,
+        generation: Generation,
+        answer: Option<Result<(), Refusal>>,
+    ) -> Vec<Act> {
+        let offer = offer_key(job, instance, generation);
+        self.handle(LedgerInput::OfferAnswered { offer, answer })
     }
 
     /// Puts a question to the forge now, to be answered later.
@@ -176,8 +190,7 @@ impl Desk {
     }
 
     pub(crate) fn answer(&mut self, question: Finding, seen: Sighting<JobReading>) -> Vec<Act> {
-        let change = self.ledger.finding(Finding { seen, ..question }, self.now);
-        self.save(change)
+        self.handle(LedgerInput::Finding(Finding { seen, ..question }))
     }
 
     /// Asks and answers at once.
@@ -194,9 +207,9 @@ impl Desk {
         self.ledger.demand(&"linux".into())
     }
 
-    pub(crate) fn said(&self, job: u64) -> Vec<What> {
-        let timeline = self.events.range((Subject::Job(id(job)), 0)..);
-        timeline
+    pub(crate) fn timeline(&self, job: u64) -> Vec<What> {
+        let events = self.events.range((Subject::Job(id(job)), 0)..);
+        events
             .take_while(|((subject, _), _)| *subject == Subject::Job(id(job)))
             .map(|(_, event)| event.what.clone())
             .collect()
@@ -210,9 +223,9 @@ impl Desk {
             }
             self.rows.insert(id.clone(), job.clone());
         }
-        self.buried.extend(change.save.tombstones);
+        self.tombstones.extend(change.save.tombstones);
         if let Some(before) = change.save.forget_before {
-            self.buried.retain(|_, at| *at >= before);
+            self.tombstones.retain(|_, at| *at >= before);
         }
         self.events.extend(change.save.events);
         self.check(&change.acts);
@@ -220,52 +233,51 @@ impl Desk {
     }
 
     fn check(&self, acts: &[Act]) {
-        let mut recount = Index::default();
+        let mut recount = JobIndex::default();
         let mut promised: BTreeMap<&InstanceId, &JobId> = BTreeMap::new();
-        for (id, open) in &self.ledger.open {
-            recount.add(open);
-            assert_eq!(self.rows.get(id), Some(&open.job), "memory is not what was saved");
-            assert!(!self.buried.contains_key(id), "{id} is open after its end");
-            assert!(open.job.is_live(), "{id} is open and not live");
-            if let Some(offer) = open.job.open_offer() {
+        for (job, held) in self.ledger.open_jobs() {
+            let id = &job.id;
+            recount.add(job, held);
+            assert_eq!(self.rows.get(id), Some(job), "memory is not what was saved");
+            assert!(!self.tombstones.contains_key(id), "{id} is open after its end");
+            assert!(job.is_live(), "{id} is open and not live");
+            if let Some(offer) = job.open_offer() {
                 let other = promised.insert(&offer.instance, id);
                 assert_eq!(other, None, "{} is promised twice", offer.instance);
-                assert_eq!(offer.generation, open.job.generation);
-                assert_eq!(open.job.execution, None, "{id} runs and is promised");
+                assert_eq!(offer.generation, job.generation);
+                assert_eq!(job.execution, None, "{id} runs and is promised");
             }
         }
-        assert_eq!(self.ledger.index, recount, "the index drifted");
-        assert!(self.ledger.tombstones.jobs().eq(self.buried.keys().cloned()));
+        assert_eq!(*self.ledger.index(), recount, "the index drifted");
+        assert!(self.ledger.tombstones().eq(self.tombstones.keys().cloned()));
         for act in acts {
             if let Act::Offer { instance, job, generation, .. } = act {
-                let offer = self.rows[job].open_offer().expect("only a saved offer is told");
+                let offer = self.rows[job].open_offer().expect("only a saved offer is sent");
                 assert_eq!((&offer.instance, offer.generation), (instance, *generation));
             }
         }
-        if self.ledger.early.is_none() {
+        if self.ledger.knows_pools() {
             self.check_demand();
         }
     }
 
     fn check_demand(&self) {
         for pool in &self.pools {
-            let waiting = |held: bool| {
-                self.ledger.open.values().filter(move |open| {
-                    let job = &open.job;
+            let waiting = |of_held: bool| {
+                self.ledger.open_jobs().filter(move |(job, held)| {
                     job.fact == QUEUED
                         && job.holder().is_none()
                         && job.pool.as_ref() == Some(&pool.id)
-                        && open.held == held
+                        && *held == of_held
                 })
             };
             let queued = u32::try_from(waiting(false).count()).unwrap();
             let blocked = waiting(true).next().is_some();
-            let standing = self.ledger.pools.iter().find(|it| it.spec.id == pool.id);
-            let broken = standing.is_some_and(|it| it.accepts == Accepts::Broken);
+            let (reported, broken) = self.ledger.reported(&pool.id);
             let failed = waiting(true).filter(|_| broken);
-            let oldest = failed.chain(waiting(false)).map(|open| open.job.queued_at).min();
+            let oldest = failed.chain(waiting(false)).map(|(job, _)| job.queued_at).min();
             let demand = Demand { queued, blocked, oldest };
-            assert_eq!(self.ledger.told.get(&pool.id), Some(&demand), "{} is misled", pool.id);
+            assert_eq!(reported, Some(demand), "{} is misled", pool.id);
         }
     }
 }
@@ -287,7 +299,11 @@ pub(crate) fn reading(fact: JobFact, runner: Option<&str>) -> Sighting<JobReadin
     Sighting::Seen(JobReading { fact, runner: runner.map(Into::into), run_over: false })
 }
 
-/// Returns what an instance was told, in order.
+pub(super) fn offer_key(job: u64, instance: &str, generation: Generation) -> OfferKey {
+    OfferKey { job: id(job), instance: instance.into(), generation }
+}
+
+/// Returns what was sent to an instance, in order.
 pub(super) fn sent_to<'a>(acts: &'a [Act], who: &str) -> Vec<&'a Act> {
     let is_for = |act: &&Act| match act {
         Act::Offer { instance, .. }
@@ -314,7 +330,7 @@ pub(super) fn offered(who: &str, job: u64, generation: u64) -> Act {
     Act::Offer { instance, job: id(job), generation, delivered: false }
 }
 
-pub(super) fn asks(acts: &[Act]) -> Vec<u64> {
+pub(super) fn asked(acts: &[Act]) -> Vec<u64> {
     acts.iter()
         .filter_map(|act| if let Act::AskForge(job) = act { Some(job.number) } else { None })
         .collect()
