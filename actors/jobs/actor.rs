@@ -186,8 +186,8 @@ impl LedgerActor {
         }
     }
 
-    /// Does one thing. A message whose receiver is gone is lost: its successor asks, or is told
-    /// when it reports.
+    /// Does one thing. A message whose receiver is gone is lost: its successor asks, or gets
+    /// it again when it reports.
     fn do_one(&mut self, act: Act) {
         match act {
             Act::Offer { instance, job, generation, delivered } => {

@@ -105,7 +105,7 @@ impl Admission {
     }
 
     /// Returns whether a runner of this pool could have taken such a job. Forges have delivered
-    /// the events of strangers: a runner's name alone proves nothing, and neither does the name
+    /// events of foreign repositories: a runner's name alone proves nothing, and neither does the name
     /// of one whose pool has left the config.
     fn could_run_in(&self, pool: &PoolId, notice: &JobNotice) -> bool {
         let home = self.homes.get(pool);

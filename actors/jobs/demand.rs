@@ -1,4 +1,4 @@
-//! Whose demand the waiting jobs are, and how much each pool is told.
+//! Whose demand the waiting jobs are, and how much each pool has.
 //!
 //! A pool is given no more jobs than its `max` has room for, so that those beyond it move
 //! on at once, and those within it stay while its machines come up, although the pool may
@@ -22,11 +22,11 @@ use crate::pool::Demand;
 pub(super) struct DemandRouter {
     /// The pools in the order of the config; `None` until they are known.
     pools: Option<Vec<RoutedPool>>,
-    /// The demand each pool was last told.
+    /// The demand each pool was last sent.
     reported: BTreeMap<PoolId, Demand>,
 }
 
-/// Holds a pool and whether it says that it takes work.
+/// Holds a pool and whether it takes work, by its own report.
 struct RoutedPool {
     spec: Arc<PoolSpec>,
     accepts: Accepts,
@@ -42,7 +42,7 @@ pub(super) enum Prefer {
 }
 
 impl DemandRouter {
-    /// Takes over the pools of the config. What they were told is sent again.
+    /// Takes over the pools of the config. Their demand is sent again.
     pub(super) fn set_pools(&mut self, specs: Vec<Arc<PoolSpec>>) {
         let before = self.pools.take().unwrap_or_default();
         let accepts = |id: &PoolId| {
@@ -63,8 +63,8 @@ impl DemandRouter {
         self.pools().iter().map(|pool| pool.spec.id.clone()).collect()
     }
 
-    /// Learns whether a pool takes work. A pool that says so may be new and know no demand, so
-    /// it is told again.
+    /// Takes a pool's report of whether it takes work. Its supervisor may be new and know no
+    /// demand, so that is sent again.
     pub(super) fn set_accepts(
         &mut self,
         id: &PoolId,
@@ -113,18 +113,10 @@ impl DemandRouter {
     /// Gives jobs that no pool took to pools that take them now, oldest first.
     pub(super) fn assign_held(&self, jobs: &mut OpenJobs, offers: &Offers, now: Timestamp) {
         for pool in self.pools() {
-            while let Some(job) = self.next_held(pool, jobs.index(), offers) {
+            while let Some(job) = next_held(pool, jobs.index(), offers) {
                 self.assign(&job, Prefer::BestPool, jobs, offers, now);
             }
         }
-    }
-
-    /// Returns the oldest job that no pool took and this one takes now.
-    fn next_held(&self, pool: &RoutedPool, jobs: &JobIndex, offers: &Offers) -> Option<JobId> {
-        if !jobs.has_held() || takes(pool, jobs, offers) != Accepts::Work {
-            return None;
-        }
-        jobs.oldest_held(&pool.spec).cloned()
     }
 
     /// Routes by what each pool takes now.
@@ -139,7 +131,7 @@ impl DemandRouter {
         route(requirements, &pools)
     }
 
-    /// Sends each pool its demand, if that differs from what it was last told.
+    /// Sends each pool its demand, if that differs from what was last sent.
     pub(super) fn report(&mut self, jobs: &mut OpenJobs) {
         for pool in self.pool_ids() {
             let demand = self.demand(&pool, jobs.index());
@@ -184,13 +176,21 @@ impl DemandRouter {
         self.pools.as_deref().unwrap_or_default()
     }
 
-    /// Returns what a pool was last told, and whether it is broken.
+    /// Returns what a pool was last sent, and whether it is broken.
     #[cfg(test)]
     pub(super) fn reported(&self, id: &PoolId) -> (Option<Demand>, bool) {
         let pool = self.pools().iter().find(|pool| pool.spec.id == *id);
         let broken = pool.is_some_and(|pool| pool.accepts == Accepts::Broken);
         (self.reported.get(id).copied(), broken)
     }
+}
+
+/// Returns the oldest job that no pool took and this one takes now.
+fn next_held(pool: &RoutedPool, jobs: &JobIndex, offers: &Offers) -> Option<JobId> {
+    if !jobs.has_held() || takes(pool, jobs, offers) != Accepts::Work {
+        return None;
+    }
+    jobs.oldest_held(&pool.spec).cloned()
 }
 
 /// Returns whether a pool takes one more job.

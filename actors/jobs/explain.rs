@@ -17,9 +17,8 @@ use crate::registry::PoolView;
 /// Holds a pool as the config describes it and as its supervisor last saw it.
 #[derive(Clone, Debug)]
 pub struct PoolStatus {
-    /// What the config says.
     pub spec: Arc<PoolSpec>,
-    /// What the board shows.
+    /// What its supervisor last showed; `None` until it has.
     pub view: Option<Arc<PoolView>>,
 }
 
@@ -42,9 +41,9 @@ pub fn explain_job(
     holdups: &HoldUps,
     now: Timestamp,
 ) -> Vec<String> {
-    let mut said = match job.state() {
+    let mut lines = match job.state() {
         JobState::Waiting => {
-            vec!["The forge holds it back by a deployment rule; nobody may serve it yet.".into()]
+            vec!["The forge holds it back by a deployment rule; no runner may serve it yet.".into()]
         }
         JobState::Queued => queued(job, events, pools, holdups, now),
         JobState::Offered => offered(job, now),
@@ -52,8 +51,8 @@ pub fn explain_job(
         JobState::Completed => vec![format!("It is over: the forge says {:?}.", job.fact)],
         JobState::Closed => vec![closed(job)],
     };
-    said.extend(asked(job, now));
-    said
+    lines.extend(asked(job, now));
+    lines
 }
 
 fn queued(
@@ -63,31 +62,36 @@ fn queued(
     holdups: &HoldUps,
     now: Timestamp,
 ) -> Vec<String> {
-    let mut said = vec![format!("It has waited for a runner for {}.", ago(job.queued_at, now))];
-    let standing: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
-    match (&job.pool, route(&JobRequirements::of(job), &standing)) {
-        (None, Route::Unserved(why)) => said.push(format!("No pool can serve it: {why}.")),
+    let mut lines = vec![format!("It has waited for a runner for {}.", ago(job.queued_at, now))];
+    let accepting: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
+    match (&job.pool, route(&JobRequirements::of(job), &accepting)) {
+        (None, Route::Unserved(why)) => lines.push(format!("No pool can serve it: {why}.")),
         (None, Route::To(pool) | Route::Held { pool, .. }) => {
-            said.push(format!("Pool `{pool}` can serve it and will be told."));
+            lines.push(format!("Pool `{pool}` can serve it and will get it."));
         }
-        (Some(pool), _) => said.extend(in_line(pool, pools, holdups, now)),
+        (Some(pool), _) => lines.extend(in_queue_of(pool, pools, holdups, now)),
     }
-    said.extend(last_offer(events, now));
-    said
+    lines.extend(last_offer(events, now));
+    lines
 }
 
-/// Says how things stand in the pool a job waits for.
-fn in_line(pool: &PoolId, pools: &[PoolStatus], holdups: &HoldUps, now: Timestamp) -> Vec<String> {
-    let mut said = vec![format!("It is demand of pool `{pool}`, which fits its labels best.")];
-    let standing = pools.iter().find(|standing| standing.spec.id == *pool);
-    let Some((standing, view)) = standing.and_then(|it| Some((it, it.view.as_ref()?))) else {
-        said.push(format!("Pool `{pool}` has not shown itself yet."));
-        return said;
+/// Describes the pool a job waits for.
+fn in_queue_of(
+    pool: &PoolId,
+    pools: &[PoolStatus],
+    holdups: &HoldUps,
+    now: Timestamp,
+) -> Vec<String> {
+    let mut lines = vec![format!("It is demand of pool `{pool}`, which fits its labels best.")];
+    let status = pools.iter().find(|status| status.spec.id == *pool);
+    let Some((status, view)) = status.and_then(|it| Some((it, it.view.as_ref()?))) else {
+        lines.push(format!("Pool `{pool}` has not reported yet."));
+        return lines;
     };
-    said.push(match standing.accepts() {
+    lines.push(match status.accepts() {
         Accepts::Draining => format!("Pool `{pool}` is draining and creates nothing."),
         Accepts::Broken => format!(
-            "Pool `{pool}` creates one probe at a time: creation has failed again and again for {}.",
+            "Pool `{pool}` creates one probe at a time: creation has failed repeatedly for {}.",
             ago(view.breaker.unwrap_or(now), now)
         ),
         Accepts::Full => format!(
@@ -97,7 +101,7 @@ fn in_line(pool: &PoolId, pools: &[PoolStatus], holdups: &HoldUps, now: Timestam
             states(view)
         ),
         Accepts::Work if !view.settled => format!(
-            "Pool `{pool}` creates nothing until every machine it had before the restart is looked at."
+            "Pool `{pool}` creates nothing until every machine it had before the restart is checked."
         ),
         Accepts::Work => format!(
             "Pool `{pool}` has {} of {} machines ({}) and wants {}.",
@@ -107,9 +111,9 @@ fn in_line(pool: &PoolId, pools: &[PoolStatus], holdups: &HoldUps, now: Timestam
             view.want
         ),
     });
-    said.push(format!("{} jobs wait for it.", view.demand));
-    said.extend(holdups.told(standing, now));
-    said
+    lines.push(format!("{} jobs wait for it.", view.demand));
+    lines.extend(holdups.describe(status, now));
+    lines
 }
 
 fn offered(job: &Job, now: Timestamp) -> Vec<String> {
@@ -176,7 +180,7 @@ fn states(view: &PoolView) -> String {
     if parts.is_empty() { "none yet".into() } else { parts.join(", ") }
 }
 
-/// Returns an age as people say it.
+/// Returns an age for people.
 fn ago(then: Timestamp, now: Timestamp) -> String {
     let seconds = elapsed(then, now).as_secs();
     match Duration::from_secs(seconds) {

@@ -114,7 +114,7 @@ pub(super) enum NamesReport {
     FurtherName,
 }
 
-/// Returns what an instance's row says, as its owner would have reported it; a new ledger finds
+/// Returns what an instance's row shows, as its owner would have reported it; a new ledger finds
 /// owners who believe that they have reported everything.
 pub(super) fn updates_of_row(row: &Instance, has_owner: bool) -> Vec<InstanceUpdate> {
     let names = || (1..=row.mints.max(1)).map(|mint| row.runner_name(mint)).collect();

@@ -3,7 +3,7 @@
 //! The ledger composes small parts, each with its own state and its own file; `mod.rs` lists
 //! them. An input goes to the part it is for. What that part wants of another it returns as
 //! effects, which the ledger carries out at once. When an input is handled, free instances are
-//! offered waiting jobs and pools are told their demand, and everything that changed leaves as
+//! offered waiting jobs and pools are sent their demand, and everything that changed leaves as
 //! one [`Change`]: the caller saves it before it acts, and handles no other input in between
 //! without adding it to the same save.
 
@@ -12,13 +12,12 @@ use std::sync::Arc;
 use super::admission::Admission;
 use super::change::{Act, Change, FactReport, JobEffect, ReportSource};
 use super::demand::{DemandRouter, Prefer};
-use super::expiry::Expiry;
 use super::findings::Findings;
 use super::finished::FinishedJobs;
 use super::instances::{Instances, NamesReport};
 use super::offers::{OfferKey, Offers};
 use super::open_jobs::OpenJobs;
-use super::{Accepts, Finding, InstanceChange, InstanceUpdate, facts, offers};
+use super::{Accepts, Finding, InstanceChange, InstanceUpdate, expiry, facts, offers};
 use crate::model::{
     Closure, Home, Instance, InstanceId, Job, JobFact, JobId, JobNotice, JobOver, OfferEnd,
     OfferStage, PoolId, PoolSpec, Refusal, RunnerName, Timestamp,
@@ -34,7 +33,7 @@ pub(crate) struct Ledger {
     demand: DemandRouter,
     offers: Offers,
     findings: Findings,
-    expiry: Expiry,
+    settings: RequeueSettings,
     /// Notices that came before the pools were known, when no job could be routed.
     early: Vec<JobNotice>,
 }
@@ -79,7 +78,7 @@ impl Ledger {
             demand: DemandRouter::default(),
             offers: Offers::default(),
             findings: Findings::default(),
-            expiry: Expiry::new(settings),
+            settings,
             early: Vec::new(),
         }
     }
@@ -200,7 +199,8 @@ impl Ledger {
             }
             InstanceChange::Working(Some(job)) => self.working(id, job, now),
             InstanceChange::RunnerLost => {
-                for job in self.expiry.jobs_to_ask_about(&id, &self.jobs, now) {
+                let ask_again_after = self.settings.orphan_after;
+                for job in expiry::jobs_to_ask_about(&id, &self.jobs, ask_again_after, now) {
                     self.jobs.send(Act::AskForge(job));
                 }
             }
@@ -263,10 +263,10 @@ impl Ledger {
     }
 
     fn tick(&mut self, now: Timestamp) {
-        for job in self.expiry.lapsed_offers(&self.jobs, now) {
+        for job in expiry::lapsed_offers(&self.jobs, self.settings.offer_stale, now) {
             self.perform([JobEffect::EndOffer { job, why: OfferEnd::Lapsed }], now);
         }
-        for job in self.expiry.stale_jobs(&self.jobs, now) {
+        for job in expiry::stale_jobs(&self.jobs, now) {
             self.perform([JobEffect::Close { job, why: Closure::Stale }], now);
         }
         self.finished.expire(&mut self.jobs, now);
@@ -346,7 +346,7 @@ impl Ledger {
         self.demand.demand(pool, self.jobs.index())
     }
 
-    /// Returns what a pool was last told, and whether it is broken.
+    /// Returns what a pool was last sent, and whether it is broken.
     pub(super) fn reported(&self, pool: &PoolId) -> (Option<crate::pool::Demand>, bool) {
         self.demand.reported(pool)
     }

@@ -1,4 +1,4 @@
-//! What can be said to the ledger.
+//! The messages of the ledger.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use crate::model::{
 };
 use crate::pool::ToPool;
 
-/// A letter to the ledger.
+/// A message to the ledger.
 pub enum ToLedger {
     /// What a forge reported about a job.
     Notice(JobNotice),
-    /// What the forge said about a job that was asked about.
+    /// What the forge answered about a job that was asked about.
     Finding(Finding),
     /// What changed about an instance.
     Instance(InstanceUpdate),
@@ -32,19 +32,19 @@ pub enum ToLedger {
     },
     /// The pools there are, in the order of the config.
     Pools(Vec<(Arc<PoolSpec>, ActorRef<ToPool>)>),
-    /// What a pool can take.
+    /// What a pool reports of itself.
     PoolStatus {
         pool: PoolId,
         /// Whether it takes more work now, and why not.
         accepts: Accepts,
     },
-    /// Somebody wants to see a job as the ledger remembers it, also one that no pool serves.
+    /// A reader wants a job as the ledger remembers it, also one that no pool serves.
     Show {
         job: JobId,
         /// The job, if it is remembered.
         reply: Reply<Option<Job>>,
     },
-    /// Time to look at ages.
+    /// Let expire what is too old.
     Tick,
     /// Its parent is gone or shuts down.
     Halt,
@@ -82,17 +82,17 @@ impl fmt::Display for Accepts {
     }
 }
 
-/// Binds what the forge said about a job to the attempt it was asked for.
+/// Binds the forge's answer about a job to the attempt it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub job: JobId,
-    /// The instance it was promised to or ran on when the question was asked.
+    /// The instance it was offered to or ran on when the question was asked.
     pub instance: Option<InstanceId>,
-    /// The offer that stood when the question was asked.
+    /// The offer that was open when the question was asked.
     pub generation: Generation,
     /// When the question was asked; what changed later is not answered by it.
     pub begun: Timestamp,
-    /// What the forge said.
+    /// What the forge answered.
     pub seen: Sighting<JobReading>,
 }
 

@@ -11,24 +11,27 @@
 //! instance updates ─┘   (pure)                      └──▶ questions to the requeue actor
 //! ```
 //!
-//! The [`actor`] saves and sends; the [`ledger`] composes parts, each with state of its own:
+//! The `actor` saves and sends; the `ledger` gives each input to a part, and carries out what that
+//! part wants of the others:
+//!
+//! | part | decides | remembers |
+//! |---|---|---|
+//! | `admission` | which reported jobs concern us | jobs that no pool serves |
+//! | `facts` | what a report of the forge changes, and where a job runs | nothing |
+//! | `findings` | what the forge's answer about one job means | which repositories answer |
+//! | `finished` | nothing | jobs that are over (tombstones) or closed |
+//! | `instances` | whose runner a name is | the instances and their names |
+//! | `offers` | which instance serves which job | the instances that wait for an offer |
+//! | `demand`, `routing` | whose demand a job is, and how much each pool has | what pools were sent |
+//! | `expiry` | what is too old | nothing |
+//! | `open_jobs`, `index` | nothing | rows and timelines, and what the input changed of them |
 //!
 //! ```text
-//!            notice            finding        instance update        pools        tick
-//!               ▼                 ▼                  ▼                  │            ▼
-//!  finished  admission        findings           instances              │         expiry
-//!  (over,    (does it         (what an           (who answers           │         (what is
-//!  closed)   concern us?)     answer means)      to which name)         │         too old)
-//!      ▲        └────────┬────────┘                  │                  │            │
-//!      │                 ▼                           │                  │            │
-//!      └──────────── facts ◀─────────────────────────┘                  │            │
-//!                (what the forge says, where it runs)                   │            │
-//!                        └──────────▶ offers ◀──────────────────────────┼────────────┘
-//!                                     (who is promised)                 │
-//!                                        └──────────▶ demand ◀──────────┘
-//!                                                     (whose demand, how much)
-//!                                                        └─▶ routing (labels to pool)
-//!                    all of them write to open_jobs (rows, timelines, messages; index)
+//! notice ──▶ admission ──┐
+//! finding ─▶ findings ───┼─▶ facts ──▶ offers ──▶ demand ──▶ routing
+//! instance ▶ instances ──┘               ▲          ▲
+//! tick ────▶ expiry ─────────────────────┘          │
+//! pools ────────────────────────────────────────────┘
 //! ```
 //!
 //! There is one ledger a fleet, because the labels of pools overlap: whose demand a job is can

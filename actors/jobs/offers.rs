@@ -1,11 +1,11 @@
-//! Our half of a job: which instance is promised to it, and how that ends.
+//! Our half of a job: which instance should serve it, and how that ends.
 //!
 //! ```text
 //! none ─▶ offered ─▶ delivered ─▶ ended (why)
 //!            └───────────────────▶ ended: refused, lapsed, the instance ended
 //! ```
 //!
-//! An offer is committed before the instance hears of it. `offered` lapses by age. Once it
+//! An offer is committed before the instance gets it. `offered` lapses by age. Once it
 //! is `delivered`, a JIT config may be out: no age and no error ends it, only the forge's
 //! word or a displacing execution.
 
@@ -116,7 +116,7 @@ pub(super) fn deliver(offer: &OfferKey, jobs: &mut OpenJobs, now: Timestamp) -> 
     stage.is_some()
 }
 
-/// Returns whether an offer is open; an instance that missed its execution is told of it again.
+/// Returns whether an offer is open; an instance that missed its execution gets it again.
 pub(super) fn is_open(offer: &OfferKey, jobs: &mut OpenJobs) -> bool {
     let open = stage_of(offer, jobs).is_some();
     let run = jobs.get(&offer.job).and_then(|job| job.execution.as_ref());
@@ -137,7 +137,7 @@ pub(super) fn end(
     let OpenOffer { instance, generation, .. } = jobs.get(&id)?.open_offer()?.clone();
     jobs.update(&id, now, |job| job.offer = Offer::Ended { why, at: now });
     jobs.record(&id, What::Unoffered { instance: instance.clone(), why }, now);
-    // An instance that runs the very job it was offered was told so.
+    // An instance that runs the very job it was offered got its execution.
     if why != OfferEnd::Executed {
         jobs.send(Act::EndOffer { instance, job: id.clone(), generation, why });
     }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use super::unserved::{Why, find};
 use super::*;
-use crate::jobs::tests::doubles::{Shelf, play, settle};
+use crate::jobs::tests::doubles::{MemoryRecords, run_paused, settle};
 use crate::jobs::tests::{QUEUED, RUNS, TestLedger, id, reading, settings};
 use crate::jobs::{Finding, ToLedger};
 use crate::mail::{ActorRef, Mailbox};
@@ -170,7 +170,7 @@ impl Roster for Oracle {
 
 /// Starts the actor; findings are kept.
 fn open(
-    shelf: &Arc<Shelf>,
+    records: &Arc<MemoryRecords>,
     oracle: &Arc<Oracle>,
 ) -> (ActorRef<ToRequeue>, Arc<Mutex<Vec<Finding>>>, StopGuard) {
     let findings: Arc<Mutex<Vec<Finding>>> = Arc::default();
@@ -188,7 +188,7 @@ fn open(
         actor_ref: actor_ref.clone(),
         fleet: ActorRef::default(),
         ledger,
-        base: shelf.base(),
+        base: records.base(),
         rosters: BTreeMap::from([("github".into(), roster)]),
         settings: settings(),
     });
@@ -197,13 +197,13 @@ fn open(
 
 #[test]
 fn at_most_eight_questions_are_under_way_and_all_are_answered() {
-    play(async {
-        let (shelf, oracle) = (Arc::<Shelf>::default(), Arc::<Oracle>::default());
+    run_paused(async {
+        let (records, oracle) = (Arc::<MemoryRecords>::default(), Arc::<Oracle>::default());
         for number in 0..50 {
             let job = Job { id: id(number), ..delivered() };
-            shelf.inside().jobs.insert(job.id.clone(), job);
+            records.lock().jobs.insert(job.id.clone(), job);
         }
-        let (_actor_ref, findings, _stop_guard) = open(&shelf, &oracle);
+        let (_actor_ref, findings, _stop_guard) = open(&records, &oracle);
         tokio::time::sleep(settings().tick + Duration::from_secs(10)).await;
         assert_eq!(findings.lock().unwrap().len(), 50);
         assert_eq!(oracle.at_once.lock().unwrap().1, 8);
@@ -212,11 +212,11 @@ fn at_most_eight_questions_are_under_way_and_all_are_answered() {
 
 #[test]
 fn a_targeted_question_is_put_at_once_and_bound_to_the_attempt() {
-    play(async {
-        let (shelf, oracle) = (Arc::<Shelf>::default(), Arc::<Oracle>::default());
+    run_paused(async {
+        let (records, oracle) = (Arc::<MemoryRecords>::default(), Arc::<Oracle>::default());
         let job = delivered();
-        shelf.inside().jobs.insert(job.id.clone(), job.clone());
-        let (actor_ref, findings, _stop_guard) = open(&shelf, &oracle);
+        records.lock().jobs.insert(job.id.clone(), job.clone());
+        let (actor_ref, findings, _stop_guard) = open(&records, &oracle);
         settle().await;
         actor_ref.tell(ToRequeue::Ask(id(1))).unwrap();
         actor_ref.tell(ToRequeue::Ask(id(2))).unwrap();
@@ -231,14 +231,14 @@ fn a_targeted_question_is_put_at_once_and_bound_to_the_attempt() {
 
 #[test]
 fn a_silent_forge_is_unknown_and_its_place_is_given_to_the_next() {
-    play(async {
-        let shelf = Arc::<Shelf>::default();
+    run_paused(async {
+        let records = Arc::<MemoryRecords>::default();
         let oracle = Arc::new(Oracle { silent: true, ..Oracle::default() });
         for number in 0..9 {
             let job = Job { id: id(number), ..delivered() };
-            shelf.inside().jobs.insert(job.id.clone(), job);
+            records.lock().jobs.insert(job.id.clone(), job);
         }
-        let (_actor_ref, findings, _stop_guard) = open(&shelf, &oracle);
+        let (_actor_ref, findings, _stop_guard) = open(&records, &oracle);
         tokio::time::sleep(settings().tick + Duration::from_secs(61)).await;
         let findings = findings.lock().unwrap();
         assert_eq!(findings.len(), 9);
@@ -248,11 +248,11 @@ fn a_silent_forge_is_unknown_and_its_place_is_given_to_the_next() {
 
 #[test]
 fn nothing_is_asked_and_no_instance_read_while_nothing_is_open() {
-    play(async {
-        let (shelf, oracle) = (Arc::<Shelf>::default(), Arc::<Oracle>::default());
-        let (_actor_ref, _findings, _stop_guard) = open(&shelf, &oracle);
+    run_paused(async {
+        let (records, oracle) = (Arc::<MemoryRecords>::default(), Arc::<Oracle>::default());
+        let (_actor_ref, _findings, _stop_guard) = open(&records, &oracle);
         tokio::time::sleep(HOUR).await;
-        assert_eq!(shelf.inside().looks, 0);
+        assert_eq!(records.lock().instance_reads, 0);
         assert!(oracle.asked.lock().unwrap().is_empty());
     });
 }

@@ -1,21 +1,21 @@
-//! What else keeps a job waiting, beside the standing of its pool: machines that boot, and a
-//! forge that may not be asked much more.
+//! What else keeps a job waiting, beside the state of its pool: machines that boot, and a forge
+//! that may not be asked much more.
 
 use std::sync::Arc;
 
 use super::{Accepts, JobRequirements, PoolStatus, Route, ago, machines, route, states};
 use crate::model::{Instance, Job, JobState, PoolId, State, Timestamp, elapsed};
 
-/// How many machines that boot are told of.
-const BOOTS: usize = 3;
+/// How many booting machines are named.
+const MAX_NAMED_BOOTS: usize = 3;
 
-/// Below this share of an hour's calls a budget is worth telling.
-const SCARCE: u32 = 20;
+/// A budget with less than one in this many calls left is worth a sentence.
+const SCARCE_SHARE: u32 = 20;
 
 /// Holds what is known around a waiting job.
 #[derive(Clone, Debug, Default)]
 pub struct HoldUps {
-    /// Instances of any pool that are being made or boot.
+    /// Instances of any pool that are being created or boot.
     pub booting: Vec<Arc<Instance>>,
     /// What the forge still lets us ask.
     pub budgets: Vec<BudgetLeft>,
@@ -31,18 +31,18 @@ pub struct BudgetLeft {
     pub remaining: u32,
     /// Of how many an hour.
     pub limit: u32,
-    /// When it begins anew, where that is known.
+    /// When it resets, where that is known.
     pub resets_at: Option<Timestamp>,
 }
 
 impl BudgetLeft {
     fn is_scarce(&self) -> bool {
-        self.remaining <= self.limit / SCARCE
+        self.remaining <= self.limit / SCARCE_SHARE
     }
 
-    fn told(&self, now: Timestamp) -> String {
+    fn describe(&self, now: Timestamp) -> String {
         let until = self.resets_at.map_or_else(String::new, |at| {
-            format!("; it begins anew in {} s", elapsed(now, at).as_secs())
+            format!("; it resets in {} s", elapsed(now, at).as_secs())
         });
         format!(
             "The forge's rate budget is nearly spent: {} of {} calls ({}) are left for {}{until}.",
@@ -52,16 +52,17 @@ impl BudgetLeft {
 }
 
 impl HoldUps {
-    /// Tells of machines of the pool that boot, and of scarce budgets.
-    pub(super) fn told(&self, pool: &PoolStatus, now: Timestamp) -> Vec<String> {
+    /// Describes machines of the pool that boot, and scarce budgets.
+    pub(super) fn describe(&self, pool: &PoolStatus, now: Timestamp) -> Vec<String> {
         let of_pool = || self.booting.iter().filter(|row| row.pool == pool.spec.id);
-        let mut said: Vec<String> = of_pool().take(BOOTS).map(|row| boot(row, pool, now)).collect();
-        let more = of_pool().count().saturating_sub(BOOTS);
+        let mut lines: Vec<String> =
+            of_pool().take(MAX_NAMED_BOOTS).map(|row| boot(row, pool, now)).collect();
+        let more = of_pool().count().saturating_sub(MAX_NAMED_BOOTS);
         if more > 0 {
-            said.push(format!("{more} more machines of pool `{}` are on their way.", pool.spec.id));
+            lines.push(format!("{more} more machines of pool `{}` are starting.", pool.spec.id));
         }
-        said.extend(self.scarce().map(|budget| budget.told(now)));
-        said
+        lines.extend(self.scarce().map(|budget| budget.describe(now)));
+        lines
     }
 
     fn scarce(&self) -> impl Iterator<Item = &BudgetLeft> {
@@ -84,7 +85,7 @@ fn boot(row: &Instance, pool: &PoolStatus, now: Timestamp) -> String {
             format!("`{id}`: boot in progress {waited} s of {within} s.")
         }
         State::PendingCreate => format!("`{id}`: waits for a start permit for {waited} s."),
-        State::Creating => format!("`{id}`: is being made for {waited} s."),
+        State::Creating => format!("`{id}`: is being created for {waited} s."),
         State::Idle
         | State::Reserved
         | State::Busy
@@ -96,7 +97,7 @@ fn boot(row: &Instance, pool: &PoolStatus, now: Timestamp) -> String {
     }
 }
 
-/// Says in one sentence why a job waits; nothing when it does not.
+/// Describes in one sentence why a job waits; `None` when it does not.
 pub fn why_it_waits(
     job: &Job,
     pools: &[PoolStatus],
@@ -116,30 +117,30 @@ pub fn why_it_waits(
 
 fn in_queue(job: &Job, pools: &[PoolStatus], holdups: &HoldUps, now: Timestamp) -> String {
     let Some(pool) = &job.pool else {
-        let standing: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
-        return match route(&JobRequirements::of(job), &standing) {
+        let accepting: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
+        return match route(&JobRequirements::of(job), &accepting) {
             Route::Unserved(why) => why,
             Route::To(pool) | Route::Held { pool, .. } => {
-                format!("pool `{pool}` can serve it and will be told")
+                format!("pool `{pool}` can serve it and will get it")
             }
         };
     };
-    let found = pools.iter().find(|standing| standing.spec.id == *pool);
-    let Some((standing, view)) = found.and_then(|it| Some((it, it.view.as_ref()?))) else {
-        return format!("pool `{pool}` has not shown itself yet");
+    let found = pools.iter().find(|status| status.spec.id == *pool);
+    let Some((status, view)) = found.and_then(|it| Some((it, it.view.as_ref()?))) else {
+        return format!("pool `{pool}` has not reported yet");
     };
-    match standing.accepts() {
+    match status.accepts() {
         Accepts::Draining => return format!("pool `{pool}` is draining"),
         Accepts::Broken => {
             let since = ago(view.breaker.unwrap_or(now), now);
-            return format!("creation in pool `{pool}` has failed again and again for {since}");
+            return format!("creation in pool `{pool}` has failed repeatedly for {since}");
         }
         Accepts::Full => {
             let (have, max) = (machines(view), view.max);
             return format!("pool `{pool}` is at its maximum: {have} of {max} ({})", states(view));
         }
         Accepts::Work if !view.settled => {
-            return format!("pool `{pool}` still looks at the machines it had before the restart");
+            return format!("pool `{pool}` still checks the machines it had before the restart");
         }
         Accepts::Work => {}
     }
@@ -148,6 +149,6 @@ fn in_queue(job: &Job, pools: &[PoolStatus], holdups: &HoldUps, now: Timestamp) 
     }
     holdups.nearest(pool).map_or_else(
         || format!("pool `{pool}` has {} jobs waiting and wants {}", view.demand, view.want),
-        |row| boot(row, standing, now).trim_end_matches('.').to_owned(),
+        |row| boot(row, status, now).trim_end_matches('.').to_owned(),
     )
 }

@@ -1,4 +1,4 @@
-//! The least of a world that a shell needs to run in a test.
+//! What an actor needs to run in a test.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::ports::{
 };
 
 /// Runs a test in virtual time.
-pub(crate) fn play(test: impl Future<Output = ()>) {
+pub(crate) fn run_paused(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -29,15 +29,15 @@ pub(crate) fn play(test: impl Future<Output = ()>) {
     LocalSet::new().block_on(&runtime, test);
 }
 
-/// Lets everything that is under way come to rest.
+/// Waits until everything that is under way is done.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_millis(20)).await;
 }
 
 /// Counts from `T0` along virtual time.
-struct Hand(tokio::time::Instant);
+struct VirtualClock(tokio::time::Instant);
 
-impl Clock for Hand {
+impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
         after(T0, self.0.elapsed())
     }
@@ -51,9 +51,9 @@ impl Chance for Counter {
     }
 }
 
-struct Here;
+struct LocalSpawner;
 
-impl Spawner for Here {
+impl Spawner for LocalSpawner {
     fn spawn(&self, effect: Effect) -> AbortHandle {
         tokio::task::spawn_local(effect).abort_handle()
     }
@@ -73,12 +73,12 @@ pub(crate) fn instance(id: &str, state: State) -> Instance {
     }
 }
 
-/// A store in memory.
+/// A store in memory, whose saves can be made to fail.
 #[derive(Default)]
-pub(crate) struct Shelf(Mutex<Inside>);
+pub(crate) struct MemoryRecords(Mutex<MemoryTables>);
 
 #[derive(Default)]
-pub(crate) struct Inside {
+pub(crate) struct MemoryTables {
     pub(crate) jobs: BTreeMap<JobId, Job>,
     pub(crate) tombstones: BTreeMap<JobId, Timestamp>,
     pub(crate) unhandled: Vec<JobNotice>,
@@ -88,19 +88,19 @@ pub(crate) struct Inside {
     pub(crate) failing: u32,
     pub(crate) fenced: bool,
     /// How often the live instances were read.
-    pub(crate) looks: u32,
+    pub(crate) instance_reads: u32,
 }
 
-impl Shelf {
-    pub(crate) fn inside(&self) -> MutexGuard<'_, Inside> {
+impl MemoryRecords {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, MemoryTables> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn base(self: &Arc<Self>) -> Base {
         Base {
-            clock: Arc::new(Hand(tokio::time::Instant::now())),
+            clock: Arc::new(VirtualClock(tokio::time::Instant::now())),
             chance: Arc::new(Counter(AtomicU64::new(1))),
-            spawner: Arc::new(Here),
+            spawner: Arc::new(LocalSpawner),
             records: Arc::clone(self) as Arc<dyn Records>,
             registry: Arc::default(),
             epoch: Epoch(1),
@@ -109,21 +109,21 @@ impl Shelf {
 }
 
 #[async_trait]
-impl JobRows for Shelf {
+impl JobRows for MemoryRecords {
     async fn save(&self, save: JobSave) -> Result<(), SaveError> {
         tokio::time::sleep(Duration::from_micros(10)).await;
-        let mut inside = self.inside();
-        if inside.fenced {
+        let mut tables = self.lock();
+        if tables.fenced {
             return Err(SaveError::Fenced(save.epoch));
         }
-        inside.saves.push(save.clone());
-        if inside.failing > 0 {
-            inside.failing -= 1;
+        tables.saves.push(save.clone());
+        if tables.failing > 0 {
+            tables.failing -= 1;
             return Err(SaveError::Retry("disk full".into()));
         }
-        inside.jobs.extend(save.jobs.into_iter().map(|job| (job.id.clone(), job)));
-        inside.tombstones.extend(save.tombstones);
-        inside
+        tables.jobs.extend(save.jobs.into_iter().map(|job| (job.id.clone(), job)));
+        tables.tombstones.extend(save.tombstones);
+        tables
             .unhandled
             .retain(|notice| notice.delivery.as_ref().is_none_or(|id| !save.handled.contains(id)));
         Ok(())
@@ -131,7 +131,7 @@ impl JobRows for Shelf {
 }
 
 #[async_trait]
-impl Records for Shelf {
+impl Records for MemoryRecords {
     async fn controller(&self) -> Result<Controller, StoreError> {
         Err(StoreError::Unavailable("not in this test".into()))
     }
@@ -141,8 +141,8 @@ impl Records for Shelf {
     }
 
     async fn live_instances(&self, _: Option<&PoolId>) -> Result<Vec<Instance>, StoreError> {
-        self.inside().looks += 1;
-        Ok(self.inside().live.clone())
+        self.lock().instance_reads += 1;
+        Ok(self.lock().live.clone())
     }
 
     async fn instance(&self, _: &InstanceId) -> Result<Option<Instance>, StoreError> {
@@ -158,24 +158,24 @@ impl Records for Shelf {
     }
 
     async fn open_jobs(&self) -> Result<Vec<Job>, StoreError> {
-        Ok(self.inside().jobs.values().filter(|job| job.is_live()).cloned().collect())
+        Ok(self.lock().jobs.values().filter(|job| job.is_live()).cloned().collect())
     }
 
     async fn closed_jobs(&self, _: Timestamp) -> Result<Vec<Job>, StoreError> {
-        let inside = self.inside();
-        Ok(inside.jobs.values().filter(|job| job.closed.is_some()).cloned().collect())
+        let tables = self.lock();
+        Ok(tables.jobs.values().filter(|job| job.closed.is_some()).cloned().collect())
     }
 
     async fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
-        Ok(self.inside().jobs.get(id).cloned())
+        Ok(self.lock().jobs.get(id).cloned())
     }
 
     async fn tombstones(&self) -> Result<Vec<(JobId, Timestamp)>, StoreError> {
-        Ok(self.inside().tombstones.clone().into_iter().collect())
+        Ok(self.lock().tombstones.clone().into_iter().collect())
     }
 
     async fn unhandled(&self) -> Result<Vec<JobNotice>, StoreError> {
-        Ok(self.inside().unhandled.clone())
+        Ok(self.lock().unhandled.clone())
     }
 
     async fn timeline(&self, _: &Subject) -> Result<Vec<Event>, StoreError> {

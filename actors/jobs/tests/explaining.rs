@@ -21,10 +21,10 @@ fn view() -> PoolView {
 
 fn explained(test: &TestLedger, view: PoolView) -> String {
     let events: Vec<Event> = test.events.values().cloned().collect();
-    explain_job(test.job(1), &events, &standing(view), &HoldUps::default(), later(test)).join(" ")
+    explain_job(test.job(1), &events, &status_of(view), &HoldUps::default(), later(test)).join(" ")
 }
 
-fn standing(view: PoolView) -> [PoolStatus; 1] {
+fn status_of(view: PoolView) -> [PoolStatus; 1] {
     [PoolStatus { spec: Arc::new(pool("linux", &["linux"])), view: Some(Arc::new(view)) }]
 }
 
@@ -48,12 +48,12 @@ fn a_waiting_job_is_explained_with_numbers() {
         (view(), "Pool `linux` has 3 of 10 machines (1 starting, 2 busy) and wants 7."),
         (PoolView { max: 3, ..view() }, "is at its maximum: 3 of 3 machines"),
         (PoolView { draining: true, ..view() }, "is draining"),
-        (PoolView { breaker: Some(T0), ..view() }, "failed again and again for 1 min 15 s"),
+        (PoolView { breaker: Some(T0), ..view() }, "failed repeatedly for 1 min 15 s"),
         (view(), "It has waited for a runner for 1 min 15 s."),
         (view(), "4 jobs wait for it."),
     ] {
-        let said = explained(&test, view);
-        assert!(said.contains(sentence), "{said}");
+        let lines = explained(&test, view);
+        assert!(lines.contains(sentence), "{lines}");
     }
 }
 
@@ -70,18 +70,18 @@ fn an_offered_and_a_running_job_say_where() {
 }
 
 #[test]
-fn a_job_that_came_back_says_why() {
+fn a_requeued_job_says_why() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
     test.pass(Duration::from_mins(5));
     test.find(1, reading(QUEUED, None));
-    let said = explained(&test, view());
-    assert!(said.contains("offer to `a` ended: Requeued"), "{said}");
-    assert!(said.contains("The forge was asked once, last 1 min 15 s ago."), "{said}");
+    let lines = explained(&test, view());
+    assert!(lines.contains("offer to `a` ended: Requeued"), "{lines}");
+    assert!(lines.contains("The forge was asked once, last 1 min 15 s ago."), "{lines}");
 }
 
 #[test]
-fn machines_that_boot_and_a_spent_budget_are_told_of() {
+fn booting_machines_and_a_spent_budget_are_named() {
     let mut test = TestLedger::new();
     test.notice(1, QUEUED, None);
     let budget = BudgetLeft {
@@ -92,10 +92,10 @@ fn machines_that_boot_and_a_spent_budget_are_told_of() {
         resets_at: Some(after(later(&test), Duration::from_secs(90))),
     };
     let holdups = HoldUps { booting: vec![booting(&test)], budgets: vec![budget] };
-    let said = explain_job(test.job(1), &[], &standing(view()), &holdups, later(&test)).join(" ");
-    assert!(said.contains("`linux-1`: boot in progress 40 s of 300 s."), "{said}");
-    assert!(said.contains("0 of 5000 calls (core) are left for token 1"), "{said}");
-    assert!(said.contains("begins anew in 90 s"), "{said}");
+    let lines = explain_job(test.job(1), &[], &status_of(view()), &holdups, later(&test)).join(" ");
+    assert!(lines.contains("`linux-1`: boot in progress 40 s of 300 s."), "{lines}");
+    assert!(lines.contains("0 of 5000 calls (core) are left for token 1"), "{lines}");
+    assert!(lines.contains("resets in 90 s"), "{lines}");
 }
 
 #[test]
@@ -111,22 +111,22 @@ fn one_sentence_says_what_a_job_waits_for_most() {
         resets_at: None,
     };
     let short = HoldUps { budgets: vec![spent], ..holdups.clone() };
-    let quiet = HoldUps::default();
+    let none = HoldUps::default();
     for (view, holdups, sentence) in [
         (PoolView { draining: true, ..view() }, &holdups, "is draining"),
-        (PoolView { breaker: Some(T0), ..view() }, &holdups, "again and again for 1 min 15 s"),
+        (PoolView { breaker: Some(T0), ..view() }, &holdups, "repeatedly for 1 min 15 s"),
         (PoolView { max: 3, ..view() }, &holdups, "at its maximum: 3 of 3"),
         (PoolView { settled: false, ..view() }, &holdups, "before the restart"),
         (view(), &short, "rate budget of token 1 is spent"),
         (view(), &holdups, "`linux-1`: boot in progress 40 s of 300 s"),
-        (view(), &quiet, "4 jobs waiting and wants 7"),
+        (view(), &none, "4 jobs waiting and wants 7"),
     ] {
-        let why = why_it_waits(test.job(1), &standing(view), holdups, later(&test)).unwrap();
+        let why = why_it_waits(test.job(1), &status_of(view), holdups, later(&test)).unwrap();
         assert!(why.contains(sentence), "{why}");
     }
     let mut alone = test.job(1).clone();
     alone.pool = None;
     alone.labels = ["windows"].iter().collect();
-    let why = why_it_waits(&alone, &standing(view()), &quiet, later(&test)).unwrap();
+    let why = why_it_waits(&alone, &status_of(view()), &none, later(&test)).unwrap();
     assert!(why.contains("lacks [windows]"), "{why}");
 }

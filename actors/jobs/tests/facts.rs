@@ -100,7 +100,7 @@ fn a_swap_of_two_binds_both_and_frees_both() {
     let acts = test.notice(1, RUNS, Some("b"));
     assert_eq!(sent_to(&acts, "b"), [&executes("b", 1)]);
     assert_eq!(test.demand().queued, 0);
-    // Said again, nothing changes.
+    // A repetition changes nothing.
     for (job, runner) in [(2, "a"), (1, "b")] {
         assert_eq!(test.notice(job, RUNS, Some(runner)), []);
     }
@@ -124,7 +124,7 @@ fn a_ring_of_three_binds_each_where_it_runs() {
 }
 
 #[test]
-fn a_displaced_job_is_offered_to_the_next_who_waits_in_the_same_save() {
+fn a_displaced_job_is_offered_to_the_next_waiting_instance_in_the_same_save() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
     test.waits("b");
@@ -136,7 +136,7 @@ fn a_displaced_job_is_offered_to_the_next_who_waits_in_the_same_save() {
 fn a_job_on_a_foreign_runner_frees_the_instance_it_was_offered_to() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
-    let acts = test.notice(1, RUNS, Some("somebody-else"));
+    let acts = test.notice(1, RUNS, Some("another"));
     assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::TakenElsewhere)]);
     assert_eq!(test.job(1).execution, None);
     assert_eq!(test.demand().queued, 0, "it runs");
@@ -174,7 +174,7 @@ fn an_execution_is_recognised_by_any_name_and_also_later() {
 }
 
 #[test]
-fn a_second_runner_by_hearsay_is_asked_about_and_not_believed() {
+fn a_second_runner_named_by_a_notice_is_asked_about_and_not_believed() {
     let mut test = TestLedger::new();
     test.waits("a");
     test.waits("b");
@@ -210,7 +210,7 @@ fn p4_a_completion_is_never_credited_to_the_instance_merely_offered_the_job() {
     let story = || {
         let mut test = TestLedger::new();
         test.delivered(1, "a");
-        let acts = test.notice(1, OVER, Some("somebody-else"));
+        let acts = test.notice(1, OVER, Some("another"));
         sent_to(&acts, "a").into_iter().cloned().collect::<Vec<_>>()
     };
     assert_eq!(story(), [ended("a", 1, 1, OfferEnd::JobOver)]);
@@ -264,24 +264,24 @@ fn tombstones_are_forgotten_after_eight_days() {
 #[test]
 fn a_delivery_is_handled_with_the_change_it_causes_also_when_it_causes_none() {
     let mut test = TestLedger::new();
-    for (number, guid) in [(1, "first"), (1, "again"), (99, "nobodys")] {
-        let mut told = notice(number, QUEUED, None);
-        told.delivery = Some(guid.into());
+    for (number, guid) in [(1, "first"), (1, "again"), (99, "unserved")] {
+        let mut report = notice(number, QUEUED, None);
+        report.delivery = Some(guid.into());
         if number == 99 {
-            told.labels = ["windows"].iter().collect();
+            report.labels = ["windows"].iter().collect();
         }
-        let change = test.ledger.handle(LedgerInput::Notice(told), T0);
+        let change = test.ledger.handle(LedgerInput::Notice(report), T0);
         assert_eq!(change.save.handled, [guid.into()]);
         test.save(change);
     }
 }
 
 #[test]
-fn a_job_nobody_serves_gets_no_row_and_is_remembered_until_a_pool_can() {
+fn a_job_that_no_pool_serves_gets_no_row_and_is_remembered_until_a_pool_can() {
     let mut test = TestLedger::new();
-    let mut told = notice(1, QUEUED, None);
-    told.labels = ["windows"].iter().collect();
-    let change = test.ledger.handle(LedgerInput::Notice(told), T0);
+    let mut report = notice(1, QUEUED, None);
+    report.labels = ["windows"].iter().collect();
+    let change = test.ledger.handle(LedgerInput::Notice(report), T0);
     assert!(
         matches!(&change.acts[..], [Act::Announce(event), Act::Show(_)] if matches!(event.what, What::Unserved(_)))
     );
@@ -294,7 +294,7 @@ fn a_job_nobody_serves_gets_no_row_and_is_remembered_until_a_pool_can() {
 }
 
 #[test]
-fn what_is_heard_before_the_pools_are_known_is_kept_for_then() {
+fn notices_that_come_before_the_pools_are_known_are_kept() {
     let mut test = TestLedger::new();
     test.restart();
     test.notice(1, QUEUED, None);
@@ -306,33 +306,33 @@ fn what_is_heard_before_the_pools_are_known_is_kept_for_then() {
 }
 
 #[test]
-fn a_job_held_back_while_nobody_served_it_is_served_once_it_is_released() {
+fn a_held_back_job_that_no_pool_served_is_served_once_it_is_released_and_a_pool_can() {
     let mut test = TestLedger::new();
-    let told = |fact| {
-        let mut told = notice(1, fact, None);
-        told.labels = ["windows"].iter().collect();
-        told
+    let report = |fact| {
+        let mut report = notice(1, fact, None);
+        report.labels = ["windows"].iter().collect();
+        report
     };
-    let change = test.ledger.handle(LedgerInput::Notice(told(JobFact::Waiting)), T0);
+    let change = test.ledger.handle(LedgerInput::Notice(report(JobFact::Waiting)), T0);
     test.save(change);
     test.pools.push(Arc::new(pool("windows", &["windows"])));
     test.know_pools();
     assert!(test.rows.is_empty());
-    let change = test.ledger.handle(LedgerInput::Notice(told(QUEUED)), T0);
+    let change = test.ledger.handle(LedgerInput::Notice(report(QUEUED)), T0);
     test.save(change);
     assert_eq!(test.job(1).pool, Some("windows".into()));
     assert_eq!(test.job(1).fact, QUEUED);
 }
 
 #[test]
-fn a_stranger_is_not_believed_because_its_runner_has_the_name_of_one_whose_pool_is_gone() {
+fn a_foreign_job_is_not_ours_because_its_runner_has_the_name_of_one_whose_pool_is_gone() {
     let mut test = TestLedger::new();
     test.instance("a", InstanceChange::Answers(vec!["a".into()]));
     test.pools.clear();
     test.know_pools();
-    let mut strange = notice(1, RUNS, Some("a"));
-    strange.place.owner = "somebody-else".into();
-    let change = test.ledger.handle(LedgerInput::Notice(strange), T0);
+    let mut foreign = notice(1, RUNS, Some("a"));
+    foreign.place.owner = "another".into();
+    let change = test.ledger.handle(LedgerInput::Notice(foreign), T0);
     test.save(change);
     assert!(test.rows.is_empty(), "it is no job of ours");
     test.notice(2, RUNS, Some("a"));

@@ -118,7 +118,7 @@ impl TestLedger {
         self.handle(LedgerInput::Pools(self.pools.clone()))
     }
 
-    /// Forgets all but the rows, as a crash does.
+    /// Restarts from the rows, as after a crash.
     pub(crate) fn restart(&mut self) {
         let rows = || self.rows.values().cloned();
         let open = rows().filter(Job::is_live).collect();
@@ -146,7 +146,7 @@ impl TestLedger {
         self.instance(instance, InstanceChange::Offerable)
     }
 
-    /// Brings a job to an instance, delivered.
+    /// Offers a job to an instance, and lets it be delivered.
     pub(crate) fn delivered(&mut self, job: u64, instance: &str) -> Generation {
         self.waits(instance);
         self.notice(job, QUEUED, None);
@@ -177,7 +177,7 @@ impl TestLedger {
         self.handle(LedgerInput::OfferAnswered { offer, answer })
     }
 
-    /// Puts a question to the forge now, to be answered later.
+    /// Returns a question to the forge as of now, to be answered later.
     pub(crate) fn question(&self, job: u64) -> Finding {
         let row = self.job(job);
         Finding {
@@ -234,7 +234,7 @@ impl TestLedger {
 
     fn check(&self, acts: &[Act]) {
         let mut recount = JobIndex::default();
-        let mut promised: BTreeMap<&InstanceId, &JobId> = BTreeMap::new();
+        let mut offered_to: BTreeMap<&InstanceId, &JobId> = BTreeMap::new();
         for (job, held) in self.ledger.open_jobs() {
             let id = &job.id;
             recount.add(job, held);
@@ -242,10 +242,10 @@ impl TestLedger {
             assert!(!self.tombstones.contains_key(id), "{id} is open after its end");
             assert!(job.is_live(), "{id} is open and not live");
             if let Some(offer) = job.open_offer() {
-                let other = promised.insert(&offer.instance, id);
-                assert_eq!(other, None, "{} is promised twice", offer.instance);
+                let other = offered_to.insert(&offer.instance, id);
+                assert_eq!(other, None, "{} has two offers", offer.instance);
                 assert_eq!(offer.generation, job.generation);
-                assert_eq!(job.execution, None, "{id} runs and is promised");
+                assert_eq!(job.execution, None, "{id} runs and has an offer");
             }
         }
         assert_eq!(*self.ledger.index(), recount, "the index drifted");
@@ -277,7 +277,7 @@ impl TestLedger {
             let failed = waiting(true).filter(|_| broken);
             let oldest = failed.chain(waiting(false)).map(|(job, _)| job.queued_at).min();
             let demand = Demand { queued, blocked, oldest };
-            assert_eq!(reported, Some(demand), "{} is misled", pool.id);
+            assert_eq!(reported, Some(demand), "{} has another demand than it was sent", pool.id);
         }
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use crate::model::Refusal;
 
 #[test]
-fn the_oldest_job_is_offered_to_who_has_waited_longest() {
+fn the_oldest_job_is_offered_to_the_longest_waiting_instance() {
     let mut test = TestLedger::new();
     test.waits("b");
     test.waits("a");
@@ -34,7 +34,7 @@ fn a_refused_offer_ends_and_goes_to_the_next() {
 }
 
 #[test]
-fn who_refused_is_offered_nothing_until_it_says_that_it_waits() {
+fn an_instance_that_refused_is_offered_nothing_until_it_waits_again() {
     let mut test = TestLedger::new();
     test.waits("a");
     test.notice(1, QUEUED, None);
@@ -93,7 +93,7 @@ fn a_failed_answer_does_not_end_a_delivered_offer() {
 }
 
 #[test]
-fn p5_delivery_is_allowed_only_for_the_offer_that_stands() {
+fn p5_delivery_is_allowed_only_for_the_open_offer() {
     let mut test = TestLedger::new();
     test.waits("a");
     test.notice(1, QUEUED, None);
@@ -162,7 +162,7 @@ fn work_proven_by_the_instance_binds_the_job() {
 }
 
 #[test]
-fn an_instance_that_missed_the_end_of_its_job_is_told_of_it_again() {
+fn an_instance_that_missed_the_end_of_its_job_gets_it_again() {
     let mut test = TestLedger::new();
     test.notice(1, OVER, None);
     let acts = test.instance("a", InstanceChange::Working(Some(id(1))));

@@ -7,7 +7,7 @@ fn two() -> TestLedger {
     TestLedger::with(vec![first, pool("second", &["linux", "x64"])])
 }
 
-fn stand(test: &mut TestLedger, pool: &str, accepts: Accepts) -> Vec<Act> {
+fn set_status(test: &mut TestLedger, pool: &str, accepts: Accepts) -> Vec<Act> {
     test.handle(LedgerInput::PoolStatus { pool: pool.into(), accepts })
 }
 
@@ -25,7 +25,7 @@ fn jobs_beyond_the_maximum_of_their_first_choice_move_on() {
     assert_eq!(demand(&test, "first"), (2, false));
     assert_eq!(demand(&test, "second"), (1, false));
     // Full by its own machines, it keeps the jobs these were made for.
-    stand(&mut test, "first", Accepts::Full);
+    set_status(&mut test, "first", Accepts::Full);
     assert_eq!(demand(&test, "first"), (2, false));
     test.notice(4, QUEUED, None);
     assert_eq!(demand(&test, "second"), (2, false));
@@ -36,10 +36,10 @@ fn the_jobs_of_a_draining_or_broken_pool_move_on_and_stay_there() {
     for refusal in [Accepts::Draining, Accepts::Broken] {
         let mut test = two();
         test.notice(1, QUEUED, None);
-        stand(&mut test, "first", refusal);
+        set_status(&mut test, "first", refusal);
         assert_eq!(demand(&test, "first"), (0, false));
         assert_eq!(demand(&test, "second"), (1, false));
-        stand(&mut test, "first", Accepts::Work);
+        set_status(&mut test, "first", Accepts::Work);
         assert_eq!(demand(&test, "second"), (1, false));
     }
 }
@@ -47,13 +47,13 @@ fn the_jobs_of_a_draining_or_broken_pool_move_on_and_stay_there() {
 #[test]
 fn when_all_refuse_the_job_is_blocked_demand_of_its_first_choice_until_one_takes_it() {
     let mut test = two();
-    stand(&mut test, "first", Accepts::Broken);
-    stand(&mut test, "second", Accepts::Draining);
+    set_status(&mut test, "first", Accepts::Broken);
+    set_status(&mut test, "second", Accepts::Draining);
     test.notice(1, QUEUED, None);
     test.notice(2, QUEUED, None);
     assert_eq!(demand(&test, "first"), (0, true));
     assert!(matches!(test.timeline(1).last(), Some(What::Held { .. })));
-    stand(&mut test, "second", Accepts::Work);
+    set_status(&mut test, "second", Accepts::Work);
     assert_eq!(demand(&test, "first"), (0, false));
     assert_eq!(demand(&test, "second"), (2, false));
 }
@@ -79,7 +79,7 @@ fn a_freed_place_takes_the_oldest_job_that_waits_for_one() {
 #[test]
 fn a_runner_that_waits_is_offered_work_though_its_pool_can_create_no_more() {
     let mut test = TestLedger::new();
-    stand(&mut test, "linux", Accepts::Broken);
+    set_status(&mut test, "linux", Accepts::Broken);
     test.notice(1, QUEUED, None);
     assert_eq!(demand(&test, "linux"), (0, true));
     let acts = test.waits("a");
@@ -89,13 +89,13 @@ fn a_runner_that_waits_is_offered_work_though_its_pool_can_create_no_more() {
 #[test]
 fn a_draining_pool_is_offered_nothing() {
     let mut test = TestLedger::new();
-    stand(&mut test, "linux", Accepts::Draining);
+    set_status(&mut test, "linux", Accepts::Draining);
     test.notice(1, QUEUED, None);
     assert_eq!(sent_to(&test.waits("a"), "a"), Vec::<&Act>::new());
 }
 
 #[test]
-fn the_jobs_of_a_removed_pool_go_to_another_or_to_nobody() {
+fn the_jobs_of_a_removed_pool_go_to_another_or_are_unserved() {
     let mut test = two();
     test.notice(1, QUEUED, None);
     test.pools.remove(0);
@@ -111,12 +111,12 @@ fn the_jobs_of_a_removed_pool_go_to_another_or_to_nobody() {
 }
 
 #[test]
-fn a_pool_is_told_its_demand_when_it_changes_and_when_it_may_have_forgotten() {
+fn a_pool_gets_its_demand_when_that_changes_and_when_the_pool_reports() {
     let mut test = TestLedger::new();
     let wanted = Demand { queued: 1, blocked: false, oldest: Some(T0) };
     assert_eq!(test.notice(1, QUEUED, None), [Act::Demand { pool: linux(), demand: wanted }]);
     assert_eq!(test.notice(1, QUEUED, None), []);
-    let acts = stand(&mut test, "linux", Accepts::Work);
+    let acts = set_status(&mut test, "linux", Accepts::Work);
     assert_eq!(acts, [Act::Demand { pool: linux(), demand: wanted }]);
 }
 

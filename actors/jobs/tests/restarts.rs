@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn open_offers_and_executions_are_said_again_when_their_instance_appears() {
+fn open_offers_and_executions_are_sent_again_when_their_instance_appears() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
     test.waits("b");
@@ -21,19 +21,19 @@ fn open_offers_and_executions_are_said_again_when_their_instance_appears() {
 }
 
 #[test]
-fn a_further_mint_does_not_make_the_ledger_say_everything_again() {
+fn a_further_mint_does_not_cause_a_repetition_of_everything() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
     assert_eq!(test.instance("a", InstanceChange::Answers(vec!["a".into(), "a-2".into()])), []);
     let acts = test.instance("a", InstanceChange::Answers(vec!["a".into(), "a-2".into()]));
-    assert_eq!(sent_to(&acts, "a").len(), 1, "a new owner is told");
+    assert_eq!(sent_to(&acts, "a").len(), 1, "a new owner gets it");
 }
 
 #[test]
 fn c1_an_instance_whose_offer_ended_while_it_was_away_learns_so_when_it_asks() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
-    test.notice(1, RUNS, Some("somebody-else"));
+    test.notice(1, RUNS, Some("another"));
     test.restart();
     let (change, open) = test.ledger.is_open(&offer_key(1, "a", Generation(1)), test.now);
     assert!(!open);
@@ -41,7 +41,7 @@ fn c1_an_instance_whose_offer_ended_while_it_was_away_learns_so_when_it_asks() {
 }
 
 #[test]
-fn an_instance_that_missed_its_execution_is_told_when_it_asks_for_its_offer() {
+fn an_instance_that_missed_its_execution_gets_it_when_it_asks_for_its_offer() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
     test.notice(1, RUNS, Some("a"));
@@ -51,7 +51,7 @@ fn an_instance_that_missed_its_execution_is_told_when_it_asks_for_its_offer() {
 }
 
 #[test]
-fn an_offer_stands_through_a_restart_and_may_be_delivered_before_pools_are_known() {
+fn an_offer_stays_open_through_a_restart_and_may_be_delivered_before_pools_are_known() {
     let mut test = TestLedger::new();
     test.waits("a");
     test.notice(1, QUEUED, None);
@@ -60,7 +60,8 @@ fn an_offer_stands_through_a_restart_and_may_be_delivered_before_pools_are_known
 }
 
 #[test]
-fn after_a_restart_a_runner_that_has_not_told_its_names_is_not_called_elsewhere() {
+fn after_a_restart_a_job_is_not_taken_for_running_elsewhere_before_its_instance_reported_its_names()
+{
     let mut test = TestLedger::new();
     test.delivered(1, "a");
     test.restart();
