@@ -21,7 +21,7 @@ use crate::instance::ToInstance;
 use crate::mail::Mailbox;
 use crate::model::{
     Event, HolderId, HostName, Instance, InstanceId, Job, JobFact, JobId, MachineName, PoolId,
-    ProviderId, Reason, State, Timestamp,
+    ProviderId, Reason, StateCounts, Timestamp,
 };
 
 /// How many events a slow reader may lag behind before it is told that it missed some.
@@ -81,7 +81,7 @@ pub struct PoolView {
     /// The pool.
     pub id: PoolId,
     /// How many instances are in each state.
-    pub states: BTreeMap<State, u32>,
+    pub states: StateCounts,
     /// How many jobs wait for it.
     pub demand: u32,
     /// When the oldest job was queued that it could serve and has not served.

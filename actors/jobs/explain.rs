@@ -171,11 +171,11 @@ fn last_offer(events: &[Event], now: Timestamp) -> Option<String> {
 }
 
 fn machines(view: &PoolView) -> u32 {
-    view.states.iter().filter(|(state, _)| **state != State::Deleted).map(|(_, count)| count).sum()
+    view.states.iter().filter(|(state, _)| *state != State::Deleted).map(|(_, count)| count).sum()
 }
 
 fn states(view: &PoolView) -> String {
-    let live = view.states.iter().filter(|(state, count)| **state != State::Deleted && **count > 0);
+    let live = view.states.iter().filter(|(state, _)| *state != State::Deleted);
     let parts: Vec<String> = live.map(|(state, count)| format!("{count} {state}")).collect();
     if parts.is_empty() { "none yet".into() } else { parts.join(", ") }
 }

@@ -122,8 +122,14 @@ pub struct Home {
     pub scope: Scope,
 }
 
-/// Names where an instance is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// Names where an instance is in its life. States have no order: ask a predicate
+/// ([`was_created`](Self::was_created), [`is_terminating`](Self::is_terminating), …).
+///
+/// ```compile_fail
+/// # use ostler_actors::model::State;
+/// assert!(State::Idle < State::Busy);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// The wish is durable, the name fixed; nothing exists.
@@ -221,6 +227,44 @@ impl State {
     /// Returns whether deletion can no longer be called off.
     pub fn is_past_return(self) -> bool {
         matches!(self, Self::Deleting | Self::Deleted)
+    }
+}
+
+/// Counts instances by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateCounts([u32; State::ALL.len()]);
+
+impl StateCounts {
+    /// Counts so many instances more.
+    pub fn add(&mut self, state: State, more: u32) {
+        for (slot, known) in self.0.iter_mut().zip(State::ALL) {
+            if known == state {
+                *slot += more;
+            }
+        }
+    }
+
+    /// Returns how many instances are in a state.
+    pub fn of(&self, state: State) -> u32 {
+        self.iter().find(|(known, _)| *known == state).map_or(0, |(_, count)| count)
+    }
+
+    /// Returns how many instances there are.
+    pub fn total(&self) -> u32 {
+        self.0.iter().sum()
+    }
+
+    /// Returns the states that have instances, in the order of life, with their number.
+    pub fn iter(&self) -> impl Iterator<Item = (State, u32)> {
+        State::ALL.into_iter().zip(self.0).filter(|(_, count)| *count > 0)
+    }
+}
+
+impl FromIterator<(State, u32)> for StateCounts {
+    fn from_iter<T: IntoIterator<Item = (State, u32)>>(counts: T) -> Self {
+        let mut all = Self::default();
+        counts.into_iter().for_each(|(state, count)| all.add(state, count));
+        all
     }
 }
 

@@ -192,6 +192,14 @@ impl JobState {
     pub const ALL: [Self; 6] =
         [Self::Waiting, Self::Queued, Self::Offered, Self::Running, Self::Completed, Self::Closed];
 
+    /// Returns whether the job has neither ended at the forge nor been given up.
+    pub fn is_open(self) -> bool {
+        match self {
+            Self::Waiting | Self::Queued | Self::Offered | Self::Running => true,
+            Self::Completed | Self::Closed => false,
+        }
+    }
+
     /// Returns the word used everywhere: rows, API, metrics.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -20,7 +20,7 @@ pub use ids::{
 };
 pub use instance::{
     End, HeldOffer, Home, Instance, JobOver, Reason, Registration, RemovalRequest, RequestedBy,
-    Setup, SetupReport, State, Urgency, Warrant, WarrantKind,
+    Setup, SetupReport, State, StateCounts, Urgency, Warrant, WarrantKind,
 };
 pub use job::{
     Asked, Closure, Conclusion, Execution, Job, JobFact, JobNotice, JobState, Offer, OfferEnd,

@@ -51,15 +51,15 @@ fn holding_back(view: &PoolView, now: Timestamp) -> Vec<String> {
             span(since, now)
         ));
     }
-    let held = view.states.values().sum::<u32>();
+    let held = view.states.total();
     if held >= view.max && view.demand > 0 {
         lines.push(format!("it is at its maximum of {}", view.max));
     }
     let leaving: u32 = view
         .states
         .iter()
-        .filter(|(state, _)| !state.is_capacity() && **state != State::Deleted)
-        .map(|(_, count)| *count)
+        .filter(|(state, _)| !state.is_capacity() && *state != State::Deleted)
+        .map(|(_, count)| count)
         .sum();
     if leaving > 0 {
         lines.push(format!(
@@ -89,14 +89,14 @@ fn span(then: Timestamp, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use crate::model::StateCounts;
 
     #[test]
     fn a_pool_says_what_holds_it_back() {
         let now = Timestamp::UNIX_EPOCH;
         let mut view = PoolView {
             id: "linux".into(),
-            states: BTreeMap::from([(State::Busy, 2), (State::Deleting, 1)]),
+            states: [(State::Busy, 2), (State::Deleting, 1)].into_iter().collect(),
             demand: 4,
             oldest: None,
             want: 3,
@@ -121,7 +121,7 @@ mod tests {
         view.draining = true;
         view.settled = false;
         view.breaker = Some(now);
-        view.states.clear();
+        view.states = StateCounts::default();
         let text = explain_pool(&view, &[], now).join("\n");
         assert!(text.contains("has nobody"), "{text}");
         assert!(text.contains("it drains"), "{text}");

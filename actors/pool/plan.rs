@@ -192,24 +192,32 @@ fn want(spec: &PoolSpec, tally: Tally, demand: Demand, mood: Mood) -> u32 {
 
 /// Returns everyone free, those of whom the least exists first.
 fn everyone_free(reports: &BTreeMap<InstanceId, Report>) -> Vec<(InstanceId, Reason)> {
-    let mut free: Vec<&Report> = reports
+    let mut free: Vec<(u8, &Report)> = reports
         .values()
         .filter(|report| report.removal.is_none())
-        .filter(|report| match report.state {
-            State::PendingCreate | State::Starting | State::Idle => true,
-            // `creating` cannot tell yet whether a machine exists; it is asked once it can.
-            State::Creating
-            | State::Reserved
-            | State::Busy
-            | State::Retiring
-            | State::Ended
-            | State::PendingDelete
-            | State::Deleting
-            | State::Deleted => false,
-        })
+        .filter_map(|report| Some((drain_rank(report.state)?, report)))
         .collect();
-    free.sort_by_key(|report| (report.state, report.since, report.id.clone()));
-    free.into_iter().map(|report| (report.id.clone(), Reason::Drain)).collect()
+    free.sort_by_key(|(rank, report)| (*rank, report.since, report.id.clone()));
+    free.into_iter().map(|(_, report)| (report.id.clone(), Reason::Drain)).collect()
+}
+
+/// Returns in which order free instances are drained, none for those that are not free: whichever
+/// is farthest from taking a job goes first.
+fn drain_rank(state: State) -> Option<u8> {
+    match state {
+        State::PendingCreate => Some(0),
+        State::Starting => Some(1),
+        State::Idle => Some(2),
+        // `creating` cannot tell yet whether a machine exists; it is asked once it can.
+        State::Creating
+        | State::Reserved
+        | State::Busy
+        | State::Retiring
+        | State::Ended
+        | State::PendingDelete
+        | State::Deleting
+        | State::Deleted => None,
+    }
 }
 
 /// Returns late-bound instances whose registration outlived its offer: they get no offer

@@ -12,7 +12,7 @@ use super::{Demand, Outcome, Report};
 use crate::instance::is_unnamed;
 use crate::jobs::Accepts;
 use crate::model::{
-    Instance, InstanceId, PoolSpec, Revision, State, Timestamp, Urgency, after, is_due,
+    Instance, InstanceId, PoolSpec, Revision, State, StateCounts, Timestamp, Urgency, after, is_due,
 };
 use crate::mutants::{self, Mutant};
 use crate::registry::PoolView;
@@ -140,9 +140,9 @@ impl Reports {
         draining: bool,
         breaker: Option<Timestamp>,
     ) -> PoolView {
-        let mut states = BTreeMap::new();
+        let mut states = StateCounts::default();
         for report in self.by_instance.values().filter(|report| report.state != State::Deleted) {
-            *states.entry(report.state).or_default() += 1;
+            states.add(report.state, 1);
         }
         let stuck = self.by_instance.values().filter(|report| report.stuck).count();
         PoolView {

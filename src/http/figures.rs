@@ -37,7 +37,7 @@ impl AppState {
             config.pools.iter().map(|pool| (pool.name.clone(), BoardPool::default())).collect();
         for view in self.registry.pools() {
             let pool = pools.entry(view.id.to_string()).or_default();
-            pool.states.clone_from(&view.states);
+            pool.states = view.states;
             pool.stuck = view.stuck;
             pool.oldest_seconds = view.oldest.map_or(0.0, |at| elapsed(at, now).as_secs_f64());
         }

@@ -71,7 +71,7 @@ fn f23_deletion_that_never_completes_keeps_its_place_against_max() {
         world.run_for(20 * MINUTE).await;
         // One of them runs in the place that is left; the other waits for the one that is not.
         let view = world.shown("linux");
-        assert_eq!(view.states.get(&State::Deleting), Some(&1), "{view:?}");
+        assert_eq!(view.states.of(State::Deleting), 1, "{view:?}");
         assert_eq!((world.rows().len(), view.stuck, view.max), (2, 1, 2));
         assert!(world.row(&row.id).is_some_and(|row| row.occupies()));
         assert!(world.exists(&row.machine));

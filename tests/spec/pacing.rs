@@ -132,7 +132,7 @@ fn f33_one_hot_pool_does_not_starve_its_sibling() {
             .await;
         let cold = world.queue(&["cold"], MINUTE);
         world.wait_for("the sibling's job at work", 2 * MINUTE, |it| runs(it, cold)).await;
-        assert_eq!(view(world, "hot").states.get(&State::Starting), Some(&8));
+        assert_eq!(view(world, "hot").states.of(State::Starting), 8);
         assert_eq!(creates(world, 0), 9, "the hot pool had its share and no more");
     });
 }

@@ -100,7 +100,7 @@ fn an_instance_is_missed_only_if_its_machine_was_seen_before_and_nobody_knows_it
         !names(&found).is_empty()
     };
     for state in State::ALL {
-        let expected = (State::Starting..=State::Retiring).contains(&state);
+        let expected = state.is_running() || state == State::Retiring;
         assert_eq!(missed(state, Some(0)), expected, "{state}");
         assert!(!missed(state, None), "{state}: never seen");
         assert!(!missed(state, Some(50)), "{state}: came after the listing began");
@@ -276,7 +276,7 @@ fn may_be_found(
         Found::Foreign(view) => !known(&view.stamp.holder),
         Found::Unlisted(record) => {
             record.seen_at.is_some_and(|seen| seen < at(now))
-                && (State::Starting..=State::Retiring).contains(&record.state)
+                && (record.state.is_running() || record.state == State::Retiring)
         }
         Found::Listed(record, view) => record.machine == view.name,
     }

@@ -146,7 +146,7 @@ impl Outside {
             return;
         }
         let lives = |row: &&Arc<Instance>| {
-            (State::Starting..=State::Retiring).contains(&row.state)
+            (row.state.is_running() || row.state == State::Retiring)
                 && !self.removed_pools.contains(&row.pool)
         };
         let ids: Vec<_> =

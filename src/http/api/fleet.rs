@@ -6,7 +6,7 @@ use std::sync::Arc;
 use actix_web::web;
 use jiff::{SignedDuration, Timestamp};
 use ostler_actors::jobs::{BudgetLeft, HoldUps, PoolStatus};
-use ostler_actors::model::{ForgeId, Job, JobState, PoolId, State};
+use ostler_actors::model::{ForgeId, Job, JobState, PoolId, StateCounts};
 use ostler_actors::registry::PoolView;
 
 use super::shapes::{
@@ -59,13 +59,10 @@ impl AppState {
     /// Returns the fleet in a few numbers.
     pub(in crate::http) fn totals(&self) -> Totals {
         let views = self.registry.pools();
-        let mut states: BTreeMap<State, u32> = BTreeMap::new();
-        for (state, count) in views.iter().flat_map(|view| &view.states) {
-            *states.entry(*state).or_default() += count;
-        }
+        let states: StateCounts = views.iter().flat_map(|view| view.states.iter()).collect();
         Totals {
             stage: self.status.shown().stage,
-            instances: InstanceCounts { total: states.values().sum(), states: all_states(&states) },
+            instances: InstanceCounts { total: states.total(), states: all_states(&states) },
             jobs: self.job_counts(),
             stuck: views.iter().map(|view| view.stuck).sum(),
             leaks: self.leaks(),

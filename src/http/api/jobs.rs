@@ -41,7 +41,7 @@ pub(in crate::http) async fn list(
     part: web::Query<Part>,
 ) -> Result<web::Json<Listed<Job>>, Problem> {
     let state = which.state.map(|state| state.0);
-    if let Some(state) = state.filter(|state| *state < JobState::Completed) {
+    if let Some(state) = state.filter(|state| state.is_open()) {
         return open(&app_state, state, &part).map(web::Json);
     }
     let page = look(app_state.history.jobs(&JobQuery { state }, &part.page()?)).await?;

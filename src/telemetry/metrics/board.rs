@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
-use ostler_actors::model::{JobState, Reason, State, Timestamp};
+use ostler_actors::model::{JobState, Reason, State, StateCounts, Timestamp};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -39,7 +39,7 @@ pub struct Board {
 /// Holds one pool of the board; jobs that no pool serves are under the name `none`.
 #[derive(Clone, Debug, Default)]
 pub struct BoardPool {
-    pub states: BTreeMap<State, u32>,
+    pub states: StateCounts,
     pub jobs: BTreeMap<JobState, u32>,
     /// Instances that make no progress.
     pub stuck: u32,
@@ -86,7 +86,7 @@ impl Board {
         for (name, pool) in &self.pools {
             let label = |state| StateLabels { pool: name.clone(), state };
             for state in State::ALL {
-                let count = pool.states.get(&state).copied().unwrap_or_default();
+                let count = pool.states.of(state);
                 instances.get_or_create(&label(state.as_str())).set(count.into());
             }
             for state in OPEN {

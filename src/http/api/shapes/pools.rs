@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use ostler_actors::model::{Labels, State};
+use ostler_actors::model::{Labels, State, StateCounts};
 use ostler_actors::registry::PoolView;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -85,9 +85,8 @@ pub struct QueueMinute {
 }
 
 /// Returns a count for every state.
-pub(in crate::http) fn all_states(counts: &BTreeMap<State, u32>) -> BTreeMap<String, u32> {
-    let count = |state: &State| counts.get(state).copied().unwrap_or_default();
-    State::ALL.iter().map(|state| (state.to_string(), count(state))).collect()
+pub(in crate::http) fn all_states(counts: &StateCounts) -> BTreeMap<String, u32> {
+    State::ALL.iter().map(|state| (state.to_string(), counts.of(*state))).collect()
 }
 
 impl Pool {
@@ -99,7 +98,6 @@ impl Pool {
         queue_seconds: Vec<QueueMinute>,
         now: Timestamp,
     ) -> Self {
-        let nothing = BTreeMap::new();
         let host = |(host, failures): &(ostler_actors::model::HostName, u32)| AvoidedHost {
             host: host.to_string(),
             failures: *failures,
@@ -121,7 +119,7 @@ impl Pool {
             max: view.map(|view| view.max).or(written.map(|pool| pool.max)).unwrap_or_default(),
             want: view.map(|view| view.want).unwrap_or_default(),
             demand: view.map(|view| view.demand).unwrap_or_default(),
-            states: all_states(view.map_or(&nothing, |view| &view.states)),
+            states: all_states(&view.map(|view| view.states).unwrap_or_default()),
             draining: view.is_some_and(|view| view.draining),
             breaker_since: view.and_then(|view| view.breaker),
             settled: view.is_some_and(|view| view.settled),
