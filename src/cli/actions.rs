@@ -1,4 +1,4 @@
-//! `ostler pool`, `instance`, `adopt`: what an operator asks for. Owners answer, and may refuse.
+//! `ostler pool`, `instance`, `adopt`: requests to the owner of a pool or instance, which may refuse them.
 
 use std::process::ExitCode;
 
@@ -6,26 +6,26 @@ use clap::{Args, Subcommand};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::remote::{Client, Format, Look, Remote, encode, text};
+use super::remote::{DaemonClient, Format, Remote, Screen, encode, text};
 
-/// Drains a pool, or resumes it.
+/// Drains or resumes a pool.
 #[derive(Debug, Args)]
-pub(super) struct Pool {
+pub(super) struct PoolArgs {
     #[command(subcommand)]
     action: PoolAction,
 }
 
 #[derive(Debug, Subcommand)]
 enum PoolAction {
-    /// Makes no new runners and lets idle ones go; busy ones finish their jobs.
-    Drain(OnPool),
-    /// Makes runners again.
-    Resume(OnPool),
+    /// Creates no more runners and removes idle ones; busy ones finish their jobs.
+    Drain(PoolTarget),
+    /// Creates runners again.
+    Resume(PoolTarget),
 }
 
 #[derive(Debug, Args)]
-struct OnPool {
-    /// The pool.
+struct PoolTarget {
+    /// The name of the pool.
     name: String,
     #[command(flatten)]
     format: Format,
@@ -33,54 +33,54 @@ struct OnPool {
     remote: Remote,
 }
 
-impl Pool {
+impl PoolArgs {
     pub(super) fn run(&self) -> ExitCode {
         let (on, word) = match &self.action {
             PoolAction::Drain(on) => (on, "drain"),
             PoolAction::Resume(on) => (on, "resume"),
         };
         let path = format!("/pools/{}/{word}", encode(&on.name));
-        let ask = async |client: &Client| client.act(Method::POST, &path, None).await;
-        on.remote.show("pool", on.format, ask, |answer, _: &Look| {
-            let what = if answer["draining"] == true { "drains" } else { "makes runners again" };
-            format!("{} {what}\n", text(&answer["pool"]))
+        let ask = async |client: &DaemonClient| client.act(Method::POST, &path, None).await;
+        on.remote.show("pool", on.format, ask, |answer, _: &Screen| {
+            let what = if answer["draining"] == true { "draining" } else { "resumed" };
+            format!("pool {}: {what}\n", text(&answer["pool"]))
         })
     }
 }
 
-/// Asks an instance to go, or strikes it off.
+/// Deletes an instance, or forgets one that is out of reach.
 #[derive(Debug, Args)]
-pub(super) struct Instance {
+pub(super) struct InstanceArgs {
     #[command(subcommand)]
     action: InstanceAction,
 }
 
 #[derive(Debug, Subcommand)]
 enum InstanceAction {
-    /// Asks it to go, once that is safe.
+    /// Requests the deletion of an instance; a running job finishes first.
     Delete {
         #[command(flatten)]
-        on: OnInstance,
-        /// Deletes it without proof that it is free: kills a running job. Needs `--why`.
+        on: InstanceTarget,
+        /// Deletes without proof that the instance is free; a running job is killed. Requires `--why`.
         #[arg(long, requires = "why")]
         force: bool,
-        /// Why; kept in its timeline and in the audit log.
+        /// The reason; recorded in the timeline and in the audit log.
         #[arg(long, value_name = "TEXT", value_parser = why_text)]
         why: Option<String>,
     },
-    /// Strikes it off: its machine is out of our reach for good. Counted in `leaks`.
+    /// Forgets an instance whose machine is out of reach for good; the machine counts as a leak.
     Forget {
         #[command(flatten)]
-        on: OnInstance,
-        /// Why; kept in its timeline and in the audit log.
+        on: InstanceTarget,
+        /// The reason; recorded in the timeline and in the audit log.
         #[arg(long, value_name = "TEXT", value_parser = why_text)]
         why: String,
     },
 }
 
 #[derive(Debug, Args)]
-struct OnInstance {
-    /// The instance, or its runner's name.
+struct InstanceTarget {
+    /// The name of the instance, or of its runner.
     name: String,
     #[command(flatten)]
     format: Format,
@@ -88,7 +88,7 @@ struct OnInstance {
     remote: Remote,
 }
 
-impl Instance {
+impl InstanceArgs {
     pub(super) fn run(&self) -> ExitCode {
         match &self.action {
             InstanceAction::Delete { on, force, why } => {
@@ -101,24 +101,24 @@ impl Instance {
     }
 }
 
-impl OnInstance {
+impl InstanceTarget {
     fn ask(&self, method: Method, rest: &str, body: &Value) -> ExitCode {
         let path = format!("/instances/{}{rest}", encode(&self.name));
-        let ask = async |client: &Client| client.act(method, &path, Some(body)).await;
-        self.remote.show("instance", self.format, ask, |answer, _: &Look| {
+        let ask = async |client: &DaemonClient| client.act(method, &path, Some(body)).await;
+        self.remote.show("instance", self.format, ask, |answer, _: &Screen| {
             let (name, word) = (text(&answer["instance"]), text(&answer["answer"]));
             format!("{name}: {word}; {}\n", text(&answer["why"]))
         })
     }
 }
 
-/// Takes machines over that carry our stamp and another daemon's name.
+/// Adopts machines that carry this fleet's stamp and the name of another daemon.
 #[derive(Debug, Args)]
-pub(super) struct Adopt {
-    /// The machines of a holder this store never had: after a restore, a copied database.
+pub(super) struct AdoptArgs {
+    /// Machines of a daemon that this store has no record of, as after restoring a backup.
     #[arg(long, required = true)]
     foreign: bool,
-    /// Why; kept in the audit log.
+    /// The reason; recorded in the audit log.
     #[arg(long, value_name = "TEXT", value_parser = why_text)]
     why: String,
     #[command(flatten)]
@@ -127,26 +127,27 @@ pub(super) struct Adopt {
     remote: Remote,
 }
 
-impl Adopt {
+impl AdoptArgs {
     pub(super) fn run(&self) -> ExitCode {
         let body = json!({ "why": self.why });
-        let ask =
-            async |client: &Client| client.act(Method::POST, "/foreign/adopt", Some(&body)).await;
-        self.remote.show("adopt", self.format, ask, |answer, _: &Look| {
+        let ask = async |client: &DaemonClient| {
+            client.act(Method::POST, "/foreign/adopt", Some(&body)).await
+        };
+        self.remote.show("adopt", self.format, ask, |answer, _: &Screen| {
             let machines = text(&answer["machines"]);
             format!(
-                "machines taken over: {machines}; they are looked at for a minute, then they leave \
-                 like any machine without a record, running jobs first\n"
+                "machines adopted: {machines}; after a minute each is removed like any machine without \
+                 a record, once its job is over\n"
             )
         })
     }
 }
 
-/// Reads a reason: it must say something.
+/// Reads a reason, which must not be empty.
 fn why_text(text: &str) -> Result<String, String> {
     let trimmed = text.trim();
     if trimmed.is_empty() {
-        return Err("say why in a few words".into());
+        return Err("give the reason in a few words".into());
     }
     Ok(trimmed.to_owned())
 }

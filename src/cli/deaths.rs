@@ -1,4 +1,4 @@
-//! `ostler deaths`: who ended and why, grouped by cause.
+//! `ostler deaths`: ended instances and why they ended, grouped by cause.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -7,24 +7,24 @@ use clap::Args;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::remote::{Client, Format, Look, Remote, Sheet, age, text};
+use super::remote::{DaemonClient, Format, Remote, Screen, Sheet, age, text};
 
-/// Lists ends and their causes; normal ends are left out unless asked for.
+/// Lists ended instances and their causes; normal ends only with `--all`.
 #[derive(Debug, Args)]
-pub(super) struct Deaths {
-    /// Only those of a verdict, for instance `host_oom`.
+pub(super) struct DeathsArgs {
+    /// Only this verdict, for example `host_oom`.
     #[arg(long, value_name = "VERDICT")]
     verdict: Option<String>,
-    /// Only those of a pool.
+    /// Only this pool.
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
-    /// Only those since then: `90m`, `24h`, `7d` ago, or a date (RFC 3339).
+    /// Only those since this time: `90m`, `24h` or `7d` ago, or a date (RFC 3339).
     #[arg(long, value_name = "WHEN", default_value = "24h", value_parser = moment)]
     since: Timestamp,
-    /// Normal ends too.
+    /// Includes normal ends.
     #[arg(long)]
     all: bool,
-    /// At most so many.
+    /// The largest number of rows.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     limit: usize,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(super) struct Deaths {
     remote: Remote,
 }
 
-impl Deaths {
+impl DeathsArgs {
     pub(super) fn run(&self) -> ExitCode {
         let since = self.since.to_string();
         let filters = [
@@ -41,10 +41,10 @@ impl Deaths {
             ("pool", self.pool.as_deref()),
             ("since", Some(since.as_str())),
         ];
-        let everyone = self.all || self.verdict.is_some();
-        let ask = async |client: &Client| {
+        let with_normal = self.all || self.verdict.is_some();
+        let ask = async |client: &DaemonClient| {
             let mut answer = client.list("/deaths", &filters, self.limit).await?;
-            if !everyone && let Some(items) = answer["items"].as_array_mut() {
+            if !with_normal && let Some(items) = answer["items"].as_array_mut() {
                 items.retain(|death| !is_normal(death));
             }
             Ok(answer)
@@ -53,14 +53,16 @@ impl Deaths {
     }
 }
 
-/// Returns whether an end needs nobody.
+/// Returns whether an end needs no attention.
 fn is_normal(death: &Value) -> bool {
     matches!(death["verdict"].as_str(), Some("clean" | "removed"))
 }
 
-fn people(answer: &Value, look: &Look) -> String {
-    let mut sheet =
-        Sheet::new(look.paint, &["instance", "verdict", "fault", "exit", "ended", "job", "reason"]);
+fn people(answer: &Value, screen: &Screen) -> String {
+    let mut sheet = Sheet::new(
+        screen.paint,
+        &["instance", "verdict", "fault", "exit", "ended", "job", "reason"],
+    );
     let mut causes: BTreeMap<String, (usize, String)> = BTreeMap::new();
     for death in answer["items"].as_array().into_iter().flatten() {
         let cause = causes.entry(text(&death["verdict"])).or_insert((0, text(&death["advice"])));
@@ -70,14 +72,14 @@ fn people(answer: &Value, look: &Look) -> String {
             text(&death["verdict"]),
             text(&death["fault"]),
             text(&death["exit_code"]),
-            age(&death["ended_at"], look.now),
+            age(&death["ended_at"], screen.now),
             text(&death["job"]),
             text(&death["reason"]),
         ]);
     }
-    let mut out = vec![sheet.or("Nobody died.")];
+    let mut out = vec![sheet.or("No deaths match.")];
     if !causes.is_empty() {
-        out.push(format!("\n{}", Sheet::heading(look.paint, "By cause")));
+        out.push(format!("\n{}", Sheet::heading(screen.paint, "By cause")));
         let mut sorted: Vec<_> = causes.into_iter().collect();
         sorted.sort_by_key(|(verdict, (number, _))| (std::cmp::Reverse(*number), verdict.clone()));
         for (verdict, (number, advice)) in sorted {
@@ -95,5 +97,5 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     let ago: SignedDuration = text.parse().map_err(|_| {
         "write how long ago (`90m`, `24h`) or a date (`2026-01-31T00:00:00Z`)".to_owned()
     })?;
-    Timestamp::now().checked_sub(ago).map_err(|_| "that is before all dates".to_owned())
+    Timestamp::now().checked_sub(ago).map_err(|_| "that is too long ago".to_owned())
 }

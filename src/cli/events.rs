@@ -1,4 +1,4 @@
-//! `ostler events`: what happens, as it happens.
+//! `ostler events`: the events of the store, as a list or as they happen.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::Value;
 
-use super::remote::{AskError, Client, Format, Message, Remote, count, text};
+use super::remote::{AskError, DaemonClient, Format, Remote, StreamMessage, count, text};
 
-/// How long is waited before a lost line is taken up again.
+/// How long to wait before a lost connection is opened again.
 const RECONNECT_DELAY: Duration = Duration::from_secs(2);
-/// How long the daemon may keep silent after its past has been told.
-const QUIET: Duration = Duration::from_secs(1);
+/// How long the stream may be silent before the list of past events counts as complete.
+const END_OF_LIST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Tells events: with `--follow` as they happen, else those after an event.
+/// Prints events: with `--follow` as they happen, else those on record.
 #[derive(Debug, Args)]
-pub(super) struct Events {
-    /// Goes on as things happen; a lost line is taken up where it broke.
+pub(super) struct EventsArgs {
+    /// Keeps printing new events; a lost connection is resumed without a gap.
     #[arg(long, short)]
     follow: bool,
-    /// Begins after the event of this number.
+    /// Starts after the event with this number.
     #[arg(long, value_name = "ID")]
     after: Option<String>,
     #[command(flatten)]
@@ -29,13 +29,13 @@ pub(super) struct Events {
     remote: Remote,
 }
 
-impl Events {
+impl EventsArgs {
     pub(super) fn run(&self) -> ExitCode {
-        self.remote.talk("events", async |client| self.tell(client).await)
+        self.remote.with_client("events", async |client| self.print(client).await)
     }
 
-    async fn tell(&self, client: &Client) -> Result<ExitCode, AskError> {
-        // Without a beginning, those already on record are told.
+    async fn print(&self, client: &DaemonClient) -> Result<ExitCode, AskError> {
+        // Without a start, everything on record is printed.
         let mut last = self.after.clone().or_else(|| (!self.follow).then(|| "0".to_owned()));
         loop {
             let mut stream = client.follow(last.as_deref()).await?;
@@ -43,7 +43,7 @@ impl Events {
                 let next = if self.follow {
                     stream.next().await
                 } else {
-                    tokio::time::timeout(QUIET, stream.next()).await.unwrap_or(None)
+                    tokio::time::timeout(END_OF_LIST_TIMEOUT, stream.next()).await.unwrap_or(None)
                 };
                 let Some(message) = next else { break };
                 if message.id.is_some() {
@@ -56,19 +56,19 @@ impl Events {
             if !self.follow {
                 return Ok(ExitCode::SUCCESS);
             }
-            eprintln!("the line to {} broke; taking it up again", client.server());
+            eprintln!("connection to {} lost; reconnecting", client.server());
             tokio::time::sleep(RECONNECT_DELAY).await;
         }
     }
 
-    fn write(&self, message: &Message) -> io::Result<()> {
+    fn write(&self, message: &StreamMessage) -> io::Result<()> {
         let data: Value = serde_json::from_str(&message.data).unwrap_or_default();
         let mut out = io::stdout().lock();
         match message.event.as_str() {
             "event" if self.format.json => writeln!(out, "{data}")?,
             "event" => writeln!(out, "{}", line(&data))?,
             "lagged" => {
-                eprintln!("{} events came too fast and are not shown", count(&data["missed"]));
+                eprintln!("{} events skipped: they came too fast", count(&data["missed"]));
             }
             _ => {}
         }

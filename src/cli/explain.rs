@@ -1,18 +1,18 @@
-//! `ostler explain`: why something is as it is, from recorded decisions.
+//! `ostler explain`: why something is as it is, by the recorded decisions.
 
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use super::remote::{AskError, Client, Format, Look, Remote, Sheet, encode, text};
+use super::remote::{AskError, DaemonClient, Format, Remote, Screen, Sheet, encode, text};
 
 /// Explains why an instance, a job or a pool is as it is.
 #[derive(Debug, Args)]
-pub(super) struct Explain {
-    /// What it is.
-    kind: Kind,
-    /// Its name; for instances also the runner's name, for jobs also the number or the address of its page.
+pub(super) struct ExplainArgs {
+    /// What to explain.
+    kind: SubjectKind,
+    /// Its name. Instances are found by their runner's name too, jobs by their number or URL.
     name: String,
     #[command(flatten)]
     format: Format,
@@ -21,34 +21,36 @@ pub(super) struct Explain {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Kind {
-    /// The machine we run.
+enum SubjectKind {
+    /// An instance: one machine with its runner.
     Instance,
-    /// One workflow job.
+    /// A workflow job.
     Job,
-    /// What is wanted.
+    /// A pool.
     Pool,
 }
 
-impl Explain {
+impl ExplainArgs {
     pub(super) fn run(&self) -> ExitCode {
-        let ask = async |client: &Client| match self.kind {
-            Kind::Instance => {
+        let ask = async |client: &DaemonClient| match self.kind {
+            SubjectKind::Instance => {
                 client.get(&format!("/instances/{}/explain", encode(&self.name))).await
             }
-            Kind::Pool => client.get(&format!("/pools/{}/explain", encode(&self.name))).await,
-            Kind::Job => job(client, &self.name).await,
+            SubjectKind::Pool => {
+                client.get(&format!("/pools/{}/explain", encode(&self.name))).await
+            }
+            SubjectKind::Job => job(client, &self.name).await,
         };
         self.remote.show("explain", self.format, ask, people)
     }
 }
 
-async fn job(client: &Client, name: &str) -> Result<Value, AskError> {
+async fn job(client: &DaemonClient, name: &str) -> Result<Value, AskError> {
     client.get(&format!("/jobs/{}/explain", encode(&number_in(name)))).await
 }
 
-/// Returns the id of a job in whatever a person copied: the id, its number, or its address, which
-/// ends in `/job/NUMBER`.
+/// Returns the id of a job in what a person copied: the id, its number, or its URL, which ends in
+/// `/job/NUMBER`.
 fn number_in(name: &str) -> String {
     let address =
         name.split_once("://").map(|(_, rest)| rest.split(['?', '#']).next().unwrap_or(rest));
@@ -59,12 +61,12 @@ fn number_in(name: &str) -> String {
     number.unwrap_or(name).to_owned()
 }
 
-fn people(answer: &Value, look: &Look) -> String {
+fn people(answer: &Value, screen: &Screen) -> String {
     let subject = &answer["subject"];
     let title = format!("{} {}", text(&subject["kind"]), text(&subject["name"]));
     let lines = answer["lines"].as_array().into_iter().flatten();
     let lines = lines.map(|line| format!("- {}\n", text(line)));
-    Sheet::heading(look.paint, &title) + &lines.collect::<String>()
+    Sheet::heading(screen.paint, &title) + &lines.collect::<String>()
 }
 
 #[cfg(test)]
@@ -72,7 +74,7 @@ mod tests {
     use super::number_in;
 
     #[test]
-    fn a_job_is_found_by_whatever_was_copied() {
+    fn a_job_is_found_by_id_number_or_url() {
         for (given, id) in [
             ("github/123", "github/123"),
             ("123", "123"),

@@ -1,4 +1,4 @@
-//! `ostler hook`: installs the webhooks of the configuration, and says what is wrong with them.
+//! `ostler hook`: installs the webhooks of the configuration and checks them.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -13,71 +13,71 @@ use crate::config::{self, Config, ForgeSettings, Outside};
 use crate::daemon::forge_services;
 use crate::ports::{DeliveryAttempt, ForgeHooks, HookRef, HookView, Installed};
 
-/// Looks after the webhooks at the forges.
+/// Installs and checks the webhooks at the forges.
 #[derive(Debug, Args)]
-pub(super) struct Hook {
+pub(super) struct HookArgs {
     #[command(subcommand)]
-    action: Action,
+    action: HookAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
-    /// Makes the webhook of each scope, or mends the one that sends to us already.
-    Install(At),
-    /// Shows the webhook of each scope, how its last deliveries went, and what is wrong.
+enum HookAction {
+    /// Creates the webhook of each scope, or repairs the one that exists.
+    Install(HookTargets),
+    /// Shows the webhook of each scope, its last deliveries and its problems.
     Status {
         #[command(flatten)]
-        at: At,
-        /// For programs.
+        at: HookTargets,
+        /// Prints JSON.
         #[arg(long)]
         json: bool,
     },
 }
 
 #[derive(Debug, Args)]
-struct At {
-    /// The file, or a directory whose `*.toml` are read together.
+struct HookTargets {
+    /// The configuration file, or a directory whose `*.toml` files are read together.
     #[arg(long, value_name = "PATH", default_value = "/etc/ostler")]
     config: PathBuf,
     /// Only this forge.
     #[arg(long, value_name = "NAME")]
     forge: Option<String>,
-    /// Only this organization or repository; without it, the scopes of all pools.
+    /// Only this organization or repository instead of the scopes of all pools.
     #[arg(long, value_name = "SCOPE")]
     scope: Option<Scope>,
 }
 
-/// Tells how it went, worst last; the worst is the exit code.
+/// The result for one scope, worst last; the worst decides the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Outcome {
-    Well,
+enum HookOutcome {
+    Ok,
     NotFound,
     Failed,
     Unusable,
 }
 
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> Self {
+impl From<HookOutcome> for ExitCode {
+    fn from(outcome: HookOutcome) -> Self {
         Self::from(match outcome {
-            Outcome::Well => 0,
-            Outcome::Failed => 1,
-            Outcome::Unusable => 2,
-            Outcome::NotFound => 3,
+            HookOutcome::Ok => 0,
+            HookOutcome::Failed => 1,
+            HookOutcome::Unusable => 2,
+            HookOutcome::NotFound => 3,
         })
     }
 }
 
-/// Names one place where a hook belongs.
-struct Target<'a> {
+/// One scope that needs a hook.
+struct HookTarget<'a> {
     forge: &'a str,
     settings: &'a ForgeSettings,
     scope: Scope,
     url: String,
 }
 
-/// Shows one place and what was found there.
+/// One scope and what was found there.
 #[derive(Serialize)]
-struct Shown {
+struct HookReport {
     forge: String,
     scope: String,
     url: String,
@@ -86,7 +86,7 @@ struct Shown {
     faults: Vec<String>,
 }
 
-impl Hook {
+impl HookArgs {
     pub(super) fn run(&self) -> ExitCode {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
@@ -99,14 +99,14 @@ impl Hook {
     }
 }
 
-impl Action {
-    async fn run(&self, out: &mut dyn Write) -> io::Result<Outcome> {
+impl HookAction {
+    async fn run(&self, out: &mut dyn Write) -> io::Result<HookOutcome> {
         let (Self::Install(at) | Self::Status { at, .. }) = self;
         let config = match config::load(&at.config, &Outside::real()) {
             Ok(loaded) => loaded.config,
             Err(problems) => {
                 eprint!("{problems}\n{}\n", super::check::count(&problems));
-                return Ok(Outcome::Unusable);
+                return Ok(HookOutcome::Unusable);
             }
         };
         let targets = match targets(&config, at.forge.as_deref(), at.scope.as_ref()) {
@@ -123,19 +123,19 @@ impl Action {
     }
 }
 
-/// Finds where hooks belong.
+/// Returns the scopes that need a hook.
 fn targets<'a>(
     config: &'a Config,
     forge: Option<&str>,
     scope: Option<&Scope>,
-) -> Result<Vec<Target<'a>>, (Outcome, String)> {
+) -> Result<Vec<HookTarget<'a>>, (HookOutcome, String)> {
     let Some(public) = &config.http.public_url else {
         let why = "`http.public_url` is not set; write the address GitHub can reach this daemon at";
-        return Err((Outcome::Unusable, why.into()));
+        return Err((HookOutcome::Unusable, why.into()));
     };
     if let Some(name) = forge.filter(|name| !config.forges.contains_key(*name)) {
-        let why = format!("there is no `[forge.{name}]` in the configuration");
-        return Err((Outcome::NotFound, why));
+        let why = format!("forge `{name}` not found: the configuration has no `[forge.{name}]`");
+        return Err((HookOutcome::NotFound, why));
     }
     let mut targets = Vec::new();
     for (name, settings) in
@@ -147,7 +147,7 @@ fn targets<'a>(
             None => of_pools.map(|pool| pool.scope.clone()).collect(),
         };
         let url = format!("{public}/webhooks/{name}");
-        targets.extend(scopes.into_iter().map(|scope| Target {
+        targets.extend(scopes.into_iter().map(|scope| HookTarget {
             forge: name,
             settings,
             scope,
@@ -155,76 +155,82 @@ fn targets<'a>(
         }));
     }
     if targets.is_empty() {
-        let why = "no pool names a scope here; add a pool, or name one with --scope";
-        return Err((Outcome::NotFound, why.into()));
+        let why = "no scope found: add a pool, or give one with --scope";
+        return Err((HookOutcome::NotFound, why.into()));
     }
     Ok(targets)
 }
 
-async fn install(out: &mut dyn Write, targets: &[Target<'_>]) -> io::Result<Outcome> {
-    let mut worst = Outcome::Well;
+async fn install(out: &mut dyn Write, targets: &[HookTarget<'_>]) -> io::Result<HookOutcome> {
+    let mut worst = HookOutcome::Ok;
     for target in targets {
         let (forge, scope) = (target.forge, &target.scope);
-        // The first is the new one while it replaces the old.
+        // While a secret is rotated, the first one is the new one.
         let Some(secret) = target.settings.webhook_secrets.first() else {
             eprintln!(
-                "ostler hook: forge `{forge}` has no webhook_secret; a hook without one is refused"
+                "ostler hook: forge `{forge}` has no webhook_secret, and a hook without one is refused"
             );
-            worst = worst.max(Outcome::Unusable);
+            worst = worst.max(HookOutcome::Unusable);
             continue;
         };
         let hooks = match forge_services(forge, target.settings) {
             Ok(services) => services.hooks,
             Err(error) => {
-                super::tell_error("hook", &error);
-                worst = worst.max(Outcome::Unusable);
+                super::print_error("hook", &error);
+                worst = worst.max(HookOutcome::Unusable);
                 continue;
             }
         };
         let Some(hooks) = hooks else {
             eprintln!("ostler hook: forge `{forge}` has no hooks that can be installed");
-            worst = worst.max(Outcome::Unusable);
+            worst = worst.max(HookOutcome::Unusable);
             continue;
         };
-        // An App whose own hook comes here needs no other; not being able to tell hinders nobody.
+        // An App whose own hook sends here needs no other. When that cannot be read, a hook is installed.
         if let Ok(Some(_)) = hooks.shared_hook(&target.url).await {
             writeln!(
                 out,
-                "{forge} {scope}: the App's own hook sends to {}; nothing to do",
+                "{forge} {scope}: the hook of the App sends to {}; no change needed",
                 target.url
             )?;
             continue;
         }
         match hooks.install_hook(scope, &target.url, secret.text()).await {
             Ok(Installed::Created(id)) => {
-                writeln!(out, "{forge} {scope}: hook {id} made, sends to {}", target.url)?;
+                writeln!(out, "{forge} {scope}: hook {id} created, sends to {}", target.url)?;
             }
             Ok(Installed::Updated(id)) => {
-                writeln!(out, "{forge} {scope}: hook {id} was there and is now as configured")?;
+                writeln!(out, "{forge} {scope}: hook {id} existed and is now as configured")?;
             }
             Err(why) => {
                 eprintln!("ostler hook: {forge} {scope}: {why}");
-                worst = worst.max(Outcome::Failed);
+                worst = worst.max(HookOutcome::Failed);
             }
         }
     }
     Ok(worst)
 }
 
-async fn status(out: &mut dyn Write, targets: &[Target<'_>], json: bool) -> io::Result<Outcome> {
-    let mut worst = Outcome::Well;
+async fn status(
+    out: &mut dyn Write,
+    targets: &[HookTarget<'_>],
+    json: bool,
+) -> io::Result<HookOutcome> {
+    let mut worst = HookOutcome::Ok;
     let mut all = Vec::new();
     for target in targets {
         let shown = match forge_services(target.forge, target.settings).map(|it| it.hooks) {
-            Ok(Some(hooks)) => look(&*hooks, target).await,
+            Ok(Some(hooks)) => inspect(&*hooks, target).await,
             Ok(None) => Err("this forge has no hooks that can be inspected".into()),
             Err(error) => Err(error.to_string()),
         };
         let (outcome, shown) = match shown {
-            Ok(shown) if shown.hook.is_none() => (Outcome::NotFound, shown),
-            Ok(shown) if shown.faults.is_empty() => (Outcome::Well, shown),
-            Ok(shown) => (Outcome::Failed, shown),
-            Err(why) => (Outcome::Failed, Shown { faults: vec![why], ..Shown::empty(target) }),
+            Ok(shown) if shown.hook.is_none() => (HookOutcome::NotFound, shown),
+            Ok(shown) if shown.faults.is_empty() => (HookOutcome::Ok, shown),
+            Ok(shown) => (HookOutcome::Failed, shown),
+            Err(why) => {
+                (HookOutcome::Failed, HookReport { faults: vec![why], ..HookReport::empty(target) })
+            }
         };
         worst = worst.max(outcome);
         if !json {
@@ -238,16 +244,16 @@ async fn status(out: &mut dyn Write, targets: &[Target<'_>], json: bool) -> io::
     Ok(worst)
 }
 
-/// Looks at the hook of one place: its own, or the App's.
-async fn look(hooks: &dyn ForgeHooks, target: &Target<'_>) -> Result<Shown, String> {
-    let mut shown = Shown::empty(target);
+/// Reads the hook of one scope: its own, or that of the App.
+async fn inspect(hooks: &dyn ForgeHooks, target: &HookTarget<'_>) -> Result<HookReport, String> {
+    let mut shown = HookReport::empty(target);
     let of_app = hooks.shared_hook(&target.url).await.unwrap_or_default();
     let found = match of_app {
         Some(hook) => vec![hook],
         None => hooks.hooks_to(&target.scope, &target.url).await?,
     };
     let Some(hook) = found.first() else {
-        shown.faults.push("no hook sends to us; run `ostler hook install`".into());
+        shown.faults.push("no hook sends here; run `ostler hook install`".into());
         return Ok(shown);
     };
     let which =
@@ -260,15 +266,15 @@ async fn look(hooks: &dyn ForgeHooks, target: &Target<'_>) -> Result<Shown, Stri
     if found.len() > 1 {
         let ids: Vec<String> =
             found.iter().filter_map(|it| it.id).map(|id| id.to_string()).collect();
-        let why = format!("hooks {} all send to us; remove all but one", ids.join(", "));
+        let why = format!("hooks {} all send here; remove all but one", ids.join(", "));
         shown.faults.push(why);
     }
     shown.hook = Some(hook.clone());
     Ok(shown)
 }
 
-impl Shown {
-    fn empty(target: &Target<'_>) -> Self {
+impl HookReport {
+    fn empty(target: &HookTarget<'_>) -> Self {
         Self {
             forge: target.forge.to_owned(),
             scope: target.scope.to_string(),
@@ -280,13 +286,13 @@ impl Shown {
     }
 }
 
-fn show(out: &mut dyn Write, shown: &Shown) -> io::Result<()> {
+fn show(out: &mut dyn Write, shown: &HookReport) -> io::Result<()> {
     writeln!(out, "{} {}", shown.forge, shown.scope)?;
     writeln!(out, "  address     {}", shown.url)?;
     if let Some(hook) = &shown.hook {
-        let id = hook.id.map_or_else(|| "the App's own".to_owned(), |id| id.to_string());
+        let id = hook.id.map_or_else(|| "of the App".to_owned(), |id| id.to_string());
         let on = if hook.active { "on" } else { "off" };
-        writeln!(out, "  hook        {id}, {on}, tells of {}", hook.events.join(", "))?;
+        writeln!(out, "  hook        {id}, {on}, events {}", hook.events.join(", "))?;
         for one in &shown.deliveries {
             let at = one.delivered_at.map(|at| at.to_string()).unwrap_or_default();
             writeln!(out, "  {:>3}         {at} {} {}", one.status_code, one.event, one.guid)?;
@@ -296,10 +302,10 @@ fn show(out: &mut dyn Write, shown: &Shown) -> io::Result<()> {
         }
     }
     for fault in &shown.faults {
-        writeln!(out, "  wrong       {fault}")?;
+        writeln!(out, "  problem     {fault}")?;
     }
     if shown.faults.is_empty() {
-        writeln!(out, "  well")?;
+        writeln!(out, "  ok")?;
     }
     Ok(())
 }

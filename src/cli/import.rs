@@ -10,15 +10,15 @@ use secrecy::SecretString;
 
 use crate::import::garm::{ImportError, Rows, Survey, from_file, from_url, providers, write};
 
-/// Takes over from others.
+/// Imports the configuration of another runner manager.
 #[derive(Debug, Args)]
-pub(super) struct Import {
+pub(super) struct ImportArgs {
     #[command(subcommand)]
-    from: From,
+    from: ImportSource,
 }
 
 #[derive(Debug, Subcommand)]
-enum From {
+enum ImportSource {
     /// Reads GARM's pools, entities and endpoints and writes equivalent configuration.
     Garm(Garm),
 }
@@ -28,13 +28,13 @@ struct Garm {
     /// GARM's SQLite database; it is only read.
     #[arg(long, value_name = "FILE", conflicts_with = "url", required_unless_present = "url")]
     db: Option<PathBuf>,
-    /// A GARM that runs: `https://garm.example.com`.
+    /// The URL of a running GARM: `https://garm.example.com`.
     #[arg(long, value_name = "URL", requires = "token_file")]
     url: Option<String>,
     /// The file with the token that `garm-cli` got when it logged in.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// GARM's own config.toml, which alone knows its providers.
+    /// GARM's config.toml; its providers are declared only there.
     #[arg(long = "garm-config", value_name = "FILE")]
     config: Option<PathBuf>,
     /// The file to write; it must not exist. Without it the configuration is printed.
@@ -42,9 +42,9 @@ struct Garm {
     to: Option<PathBuf>,
 }
 
-impl Import {
+impl ImportArgs {
     pub(super) fn run(&self) -> ExitCode {
-        let From::Garm(garm) = &self.from;
+        let ImportSource::Garm(garm) = &self.from;
         garm.run()
     }
 }
@@ -54,7 +54,7 @@ impl Garm {
         let written = match self.read() {
             Ok((rows, known)) => write(&Survey::of(&rows), &known),
             Err(error) => {
-                super::tell_error("import garm", &error);
+                super::print_error("import garm", &error);
                 return ExitCode::FAILURE;
             }
         };
@@ -70,7 +70,7 @@ impl Garm {
                 match create(path).and_then(|mut it| it.write_all(written.toml.as_bytes())) {
                     Ok(()) => {
                         eprintln!(
-                            "wrote {0}; look through it, then `ostler check --config {0}`",
+                            "wrote {0}; review it, then run `ostler check --config {0}`",
                             path.display()
                         );
                         ExitCode::SUCCESS
@@ -84,7 +84,7 @@ impl Garm {
         }
     }
 
-    fn read(&self) -> Result<(Rows, Vec<crate::import::garm::GarmProvider>), Failed> {
+    fn read(&self) -> Result<(Rows, Vec<crate::import::garm::GarmProvider>), ImportFailed> {
         let known = match &self.config {
             Some(path) => providers(path)?,
             None => Vec::new(),
@@ -94,7 +94,7 @@ impl Garm {
             (Some(path), _, _) => runtime.block_on(from_file(path))?,
             (None, Some(url), Some(file)) => {
                 let token = std::fs::read_to_string(file)
-                    .map_err(|source| Failed::Token { path: file.clone(), source })?;
+                    .map_err(|source| ImportFailed::Token { path: file.clone(), source })?;
                 runtime.block_on(from_url(url, &SecretString::from(token)))?
             }
             (None, _, _) => Rows::default(),
@@ -105,7 +105,7 @@ impl Garm {
 
 /// Tells why nothing was imported.
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum ImportFailed {
     #[error(transparent)]
     Import(#[from] ImportError),
     #[error("cannot read the token in `{path}`")]
@@ -114,7 +114,7 @@ enum Failed {
         #[source]
         source: io::Error,
     },
-    #[error("cannot begin")]
+    #[error("cannot start")]
     Runtime(#[from] io::Error),
 }
 

@@ -1,28 +1,28 @@
-//! `ostler instances`: who is there.
+//! `ostler instances`: the instances and what they do.
 
 use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::Value;
 
-use super::remote::{Client, Format, Look, Remote, Sheet, age, text};
+use super::remote::{DaemonClient, Format, Remote, Screen, Sheet, age, text};
 
 /// Lists the instances.
 #[derive(Debug, Args)]
-pub(super) struct Instances {
-    /// Only those of a pool.
+pub(super) struct InstancesArgs {
+    /// Only this pool.
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
-    /// Only those in a state, for instance `busy`.
+    /// Only this state, for example `busy`.
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
-    /// Only those whose name, host, runner or job holds a text.
+    /// Only those whose name, host, runner or job contains this text.
     #[arg(long, value_name = "TEXT")]
     find: Option<String>,
     /// Only those that make no progress.
     #[arg(long)]
     stuck: bool,
-    /// At most so many.
+    /// The largest number of rows.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     limit: usize,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub(super) struct Instances {
     remote: Remote,
 }
 
-impl Instances {
+impl InstancesArgs {
     pub(super) fn run(&self) -> ExitCode {
         let filters = [
             ("pool", self.pool.as_deref()),
@@ -39,20 +39,21 @@ impl Instances {
             ("q", self.find.as_deref()),
             ("stuck", self.stuck.then_some("true")),
         ];
-        let ask = async |client: &Client| client.list("/instances", &filters, self.limit).await;
+        let ask =
+            async |client: &DaemonClient| client.list("/instances", &filters, self.limit).await;
         self.remote.show("instances", self.format, ask, people)
     }
 }
 
-fn people(answer: &Value, look: &Look) -> String {
+fn people(answer: &Value, screen: &Screen) -> String {
     let columns = ["instance", "state", "for", "pool", "job", "host", "runner", ""];
-    let mut sheet = Sheet::new(look.paint, &columns);
+    let mut sheet = Sheet::new(screen.paint, &columns);
     for row in answer["items"].as_array().into_iter().flatten() {
         let job = if row["job"].is_null() { &row["offered_job"] } else { &row["job"] };
         sheet.row([
             text(&row["name"]),
             text(&row["state"]),
-            age(&row["since"], look.now),
+            age(&row["since"], screen.now),
             text(&row["pool"]),
             text(job),
             text(&row["host"]),
@@ -60,10 +61,10 @@ fn people(answer: &Value, look: &Look) -> String {
             remarks(row),
         ]);
     }
-    sheet.or("No instance matches.")
+    sheet.or("No instances match.")
 }
 
-/// Returns what is special about an instance.
+/// Returns what needs attention about an instance.
 pub(super) fn remarks(row: &Value) -> String {
     let mut remarks = Vec::new();
     if row["stuck"] == true {

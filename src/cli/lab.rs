@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler_actors::testing::sim::{self, Tally};
 
-use super::tell_error;
+use super::print_error;
 use crate::daemon::on_system;
 use crate::demo::{self, Ending, agent};
 use crate::telemetry;
@@ -105,7 +105,7 @@ pub(super) struct Demo {
 impl Demo {
     pub(super) fn run(self) -> ExitCode {
         if let Err(error) = telemetry::begin(Some(&self.log)) {
-            tell_error("demo", &error);
+            print_error("demo", &error);
             return ExitCode::from(2);
         }
         let ending = if self.exit { Ending::AfterJobs } else { Ending::WhenAsked };
@@ -113,11 +113,11 @@ impl Demo {
             Ok(Ok(true)) => ExitCode::SUCCESS,
             Ok(Ok(false)) => ExitCode::FAILURE,
             Ok(Err(error)) => {
-                tell_error("demo", &error);
+                print_error("demo", &error);
                 ExitCode::FAILURE
             }
             Err(error) => {
-                tell_error("demo", &error);
+                print_error("demo", &error);
                 ExitCode::FAILURE
             }
         }

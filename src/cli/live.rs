@@ -1,4 +1,4 @@
-//! `ostler check --live`: asks forges and providers whether they would serve.
+//! `ostler check --live`: asks forges and providers whether they would accept our calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use crate::daemon::{forge_services, provider_capabilities};
 use crate::errors::chain;
 use crate::ports::ScopeCheck;
 
-/// Shows one finding and where it belongs.
+/// One finding and what it is about.
 #[derive(Serialize)]
 struct Row {
     /// A forge, or a provider.
@@ -25,7 +25,7 @@ struct Row {
     finding: Finding,
 }
 
-/// Tries everything and says what came of it; fails when something is wrong.
+/// Tries everything and prints the findings; fails when one is wrong.
 pub(super) fn check(out: &mut dyn Write, config: &Config, json: bool) -> io::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let rows = runtime.block_on(async {

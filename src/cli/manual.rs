@@ -1,4 +1,4 @@
-//! `ostler completions`, `ostler man`: what shells and readers of manuals want.
+//! `ostler completions`, `man`, `openapi`: documents that the program prints about itself.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,14 +8,16 @@ use clap::{Args, Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-/// Prints the completions of a shell.
+use crate::http::api::openapi;
+
+/// Prints shell completions.
 #[derive(Debug, Args)]
-pub(super) struct Completions {
-    /// The shell.
+pub(super) struct CompletionsArgs {
+    /// The shell to complete for.
     shell: Shell,
 }
 
-impl Completions {
+impl CompletionsArgs {
     pub(super) fn run(&self) -> ExitCode {
         super::finish("completions", |out| {
             // Written to memory first: the generator panics when its reader leaves.
@@ -27,15 +29,15 @@ impl Completions {
     }
 }
 
-/// Prints the manual page, or writes one for each command.
+/// Prints the manual page, or writes one per command.
 #[derive(Debug, Args)]
-pub(super) struct Manual {
+pub(super) struct ManualArgs {
     /// Writes `ostler.1`, `ostler-run.1`, … into a folder instead.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
 }
 
-impl Manual {
+impl ManualArgs {
     pub(super) fn run(&self) -> ExitCode {
         let command = super::Cli::command();
         match &self.to {
@@ -53,6 +55,20 @@ impl Manual {
                 }
             },
         }
+    }
+}
+
+/// Prints the description of the HTTP API (OpenAPI 3.1).
+#[derive(Debug, Args)]
+pub(super) struct OpenapiArgs {}
+
+impl OpenapiArgs {
+    pub(super) fn run(&self) -> ExitCode {
+        let Self {} = self;
+        super::finish("openapi", |out| {
+            write!(out, "{}", openapi::document())?;
+            Ok(ExitCode::SUCCESS)
+        })
     }
 }
 

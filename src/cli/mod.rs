@@ -12,14 +12,12 @@ mod hook;
 mod import;
 mod instances;
 mod jobs;
-mod keeper;
 #[cfg(feature = "lab")]
 mod lab;
 mod live;
+mod machine;
 mod manual;
-mod openapi;
 mod plan;
-mod poller;
 mod pools;
 mod remote;
 mod run;
@@ -46,40 +44,40 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the daemon until it is told to stop.
-    Run(run::Run),
-    /// Checks the configuration: every problem at once, each with its place and the way out.
+    /// Runs the daemon until a signal stops it.
+    Run(run::RunArgs),
+    /// Checks the configuration and reports every problem with its place and a fix.
     Check(check::Check),
-    /// Shows what a reload would do: pools added, removed and changed, and which of them roll.
+    /// Shows what a reload would change: pools added, removed, edited or rolled.
     Plan(plan::Plan),
-    /// Shows the fleet at a glance: what needs attention, the pools, the budget.
-    Status(status::Status),
+    /// Shows the fleet: what needs attention, the pools, the API budget.
+    Status(status::StatusArgs),
     /// Lists the pools.
-    Pools(pools::Pools),
+    Pools(pools::PoolsArgs),
     /// Lists the instances.
-    Instances(instances::Instances),
-    /// Lists the jobs that are not over, and why they wait.
-    Jobs(jobs::Jobs),
-    /// Lists ends and their causes.
-    Deaths(deaths::Deaths),
-    /// Tells events; `--follow` as they happen.
-    Events(events::Events),
+    Instances(instances::InstancesArgs),
+    /// Lists open jobs and why they wait.
+    Jobs(jobs::JobsArgs),
+    /// Lists ended instances and their causes.
+    Deaths(deaths::DeathsArgs),
+    /// Prints events; with `--follow` as they happen.
+    Events(events::EventsArgs),
     /// Explains why an instance, a job or a pool is as it is.
-    Explain(explain::Explain),
-    /// Shows all that happened to an instance, and how it ended.
-    Timeline(timeline::Timeline),
-    /// Drains a pool, or resumes it.
-    Pool(actions::Pool),
-    /// Asks an instance to go, or strikes it off.
-    Instance(actions::Instance),
-    /// Takes machines over that carry our stamp and another daemon's name.
-    Adopt(actions::Adopt),
+    Explain(explain::ExplainArgs),
+    /// Shows every event of an instance and how it ended.
+    Timeline(timeline::TimelineArgs),
+    /// Drains or resumes a pool.
+    Pool(actions::PoolArgs),
+    /// Deletes an instance, or forgets one that is out of reach.
+    Instance(actions::InstanceArgs),
+    /// Adopts machines that carry this fleet's stamp and the name of another daemon.
+    Adopt(actions::AdoptArgs),
     /// Shows the fleet live in the terminal.
-    Top(top::Top),
-    /// Looks after the webhooks at the forges: install, status.
-    Hook(hook::Hook),
-    /// Takes over from others: `import garm` writes a GARM installation as configuration.
-    Import(import::Import),
+    Top(top::TopArgs),
+    /// Installs and checks the webhooks at the forges.
+    Hook(hook::HookArgs),
+    /// Imports another runner manager: `import garm` writes a GARM installation as configuration.
+    Import(import::ImportArgs),
     /// Shows the daemon at work: real processes, a simulated GitHub, jobs that die.
     #[cfg(feature = "lab")]
     Demo(lab::Demo),
@@ -94,20 +92,20 @@ enum Command {
     #[cfg(not(feature = "lab"))]
     #[command(hide = true)]
     Sim(NotInThisBuild),
-    /// Looks after the store: backup, restore, vacuum, stats.
-    Store(store::Store),
-    /// Prints the completions of a shell.
-    Completions(manual::Completions),
-    /// Prints the manual page, or writes one for each command.
-    Man(manual::Manual),
+    /// Manages the store: backup, restore, vacuum, stats.
+    Store(store::StoreArgs),
+    /// Prints shell completions.
+    Completions(manual::CompletionsArgs),
+    /// Prints the manual page, or writes one per command.
+    Man(manual::ManualArgs),
     /// Prints the description of the HTTP API (OpenAPI 3.1).
-    Openapi(openapi::Openapi),
+    Openapi(manual::OpenapiArgs),
     /// Keeps one local runner; started by the daemon.
     #[command(hide = true)]
-    Keeper(keeper::Keeper),
+    Keeper(machine::KeeperArgs),
     /// Waits in a warm pod until there is work; started by the cluster.
     #[command(hide = true)]
-    Poller(poller::Poller),
+    Poller(machine::PollerArgs),
     /// Serves one job of the demo; started by the daemon.
     #[cfg(feature = "lab")]
     #[command(hide = true)]
@@ -176,7 +174,7 @@ impl NotInThisBuild {
     }
 }
 
-/// Runs a command that writes to standard output; a reader that left early is no failure.
+/// Runs a command that writes to standard output. A closed pipe is no failure: `ostler jobs | head`.
 fn finish(name: &str, act: impl FnOnce(&mut dyn Write) -> io::Result<ExitCode>) -> ExitCode {
     match act(&mut io::stdout().lock()) {
         Ok(code) => code,
@@ -188,7 +186,7 @@ fn finish(name: &str, act: impl FnOnce(&mut dyn Write) -> io::Result<ExitCode>) 
     }
 }
 
-/// Tells a person what failed, and what led to it.
-fn tell_error(name: &str, error: &(dyn Error + 'static)) {
+/// Prints an error with its causes.
+fn print_error(name: &str, error: &(dyn Error + 'static)) {
     eprintln!("ostler {name}: {}", chain(error));
 }

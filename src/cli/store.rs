@@ -9,54 +9,54 @@ use clap::{Args, Subcommand};
 use crate::daemon::tools::upkeep::{self, Stats};
 use crate::daemon::tools::{OpenError, backup};
 
-/// Looks after the store.
+/// Manages the store.
 #[derive(Debug, Args)]
-pub(super) struct Store {
+pub(super) struct StoreArgs {
     #[command(subcommand)]
-    action: Action,
+    action: StoreAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum Action {
+enum StoreAction {
     /// Writes a backup into a new file, while the daemon runs.
     Backup {
         #[command(flatten)]
-        at: At,
+        at: StoreTarget,
         /// The file to write; it must not exist.
         #[arg(long, value_name = "FILE")]
         to: PathBuf,
     },
-    /// Fills an empty place, on either engine, from a backup; the daemon must not run.
+    /// Restores a backup into an empty store on either engine; the daemon must not run.
     Restore {
         #[command(flatten)]
-        at: At,
-        /// The backup.
+        at: StoreTarget,
+        /// The backup file.
         #[arg(long, value_name = "FILE")]
         from: PathBuf,
     },
-    /// Gives the room of deleted rows back, while the daemon runs.
+    /// Returns the space of deleted rows, while the daemon runs.
     Vacuum {
         #[command(flatten)]
-        at: At,
+        at: StoreTarget,
     },
-    /// Tells what is in the store.
+    /// Shows what the store holds.
     Stats {
         #[command(flatten)]
-        at: At,
-        /// For programs.
+        at: StoreTarget,
+        /// Prints JSON.
         #[arg(long)]
         json: bool,
     },
 }
 
 #[derive(Debug, Args)]
-struct At {
-    /// Where the store is: `sqlite://PATH` or `postgres://…`.
+struct StoreTarget {
+    /// The store: `sqlite://PATH` or `postgres://…`.
     #[arg(long, value_name = "URL")]
     store: String,
 }
 
-impl Store {
+impl StoreArgs {
     pub(super) fn run(&self) -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let done = match runtime {
@@ -82,13 +82,13 @@ impl Store {
     }
 }
 
-impl Action {
-    /// Does it and returns what there is to say.
+impl StoreAction {
+    /// Runs the action and returns its output.
     async fn run(&self) -> Result<String, OpenError> {
         match self {
             Self::Backup { at, to } => {
                 backup::backup(&at.store, to).await?;
-                Ok(format!("backup is in `{}`\n", to.display()))
+                Ok(format!("backup written to `{}`\n", to.display()))
             }
             Self::Restore { at, from } => {
                 backup::restore(&at.store, from).await?;
@@ -98,7 +98,7 @@ impl Action {
                 let before = upkeep::stats(&at.store).await?.bytes;
                 upkeep::vacuum(&at.store).await?;
                 let after = upkeep::stats(&at.store).await?.bytes;
-                Ok(format!("{before} bytes before, {after} after\n"))
+                Ok(format!("{before} bytes before, {after} bytes after\n"))
             }
             Self::Stats { at, json } => {
                 let stats = upkeep::stats(&at.store).await?;
@@ -137,7 +137,7 @@ fn as_table(stats: &Stats) -> String {
         ("store".to_owned(), stats.store.clone()),
         ("schema".to_owned(), stats.schema.to_string()),
         ("controller".to_owned(), stats.controller.clone()),
-        ("tenure".to_owned(), stats.epoch.to_string()),
+        ("epoch".to_owned(), stats.epoch.to_string()),
         ("bytes".to_owned(), stats.bytes.to_string()),
     ];
     lines.extend(stats.rows.iter().map(|(table, count)| (table.clone(), count.to_string())));

@@ -1,4 +1,4 @@
-//! `ostler timeline`: all that happened to an instance, and how it ended.
+//! `ostler timeline`: every event of an instance, and how it ended.
 
 use std::process::ExitCode;
 
@@ -6,12 +6,14 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::remote::{Client, Format, Look, Remote, Sheet, count, encode, plain, text, time};
+use super::remote::{
+    DaemonClient, Format, Remote, Screen, Sheet, count, encode, plain, text, time,
+};
 
-/// Shows all events of one instance, in order, and the end of its log; also when it is long gone.
+/// Shows every event of an instance and the last lines of its log, also after it is deleted.
 #[derive(Debug, Args)]
-pub(super) struct Timeline {
-    /// The instance, or its runner's name.
+pub(super) struct TimelineArgs {
+    /// The name of the instance, or of its runner.
     name: String,
     #[command(flatten)]
     format: Format,
@@ -19,22 +21,22 @@ pub(super) struct Timeline {
     remote: Remote,
 }
 
-impl Timeline {
+impl TimelineArgs {
     pub(super) fn run(&self) -> ExitCode {
         let path = format!("/instances/{}", encode(&self.name));
-        let ask = async |client: &Client| {
+        let ask = async |client: &DaemonClient| {
             let instance = client.get(&path).await?;
-            let mut story = client.get(&format!("{path}/timeline")).await?;
-            Ok(json!({ "instance": instance, "items": story["items"].take() }))
+            let mut events = client.get(&format!("{path}/timeline")).await?;
+            Ok(json!({ "instance": instance, "items": events["items"].take() }))
         };
         self.remote.show("timeline", self.format, ask, people)
     }
 }
 
-fn people(answer: &Value, look: &Look) -> String {
+fn people(answer: &Value, screen: &Screen) -> String {
     let instance = &answer["instance"];
     let mut out = Sheet::heading(
-        look.paint,
+        screen.paint,
         &format!(
             "{} of {}, {}",
             text(&instance["name"]),
@@ -44,7 +46,7 @@ fn people(answer: &Value, look: &Look) -> String {
     );
     let nothing = Vec::new();
     let events = answer["items"].as_array().unwrap_or(&nothing);
-    let mut sheet = Sheet::new(look.paint, &["at", "after", "what"]);
+    let mut sheet = Sheet::new(screen.paint, &["at", "after", "what"]);
     let first = events.first().and_then(|event| time(&event["at"]));
     for event in events {
         let at = time(&event["at"]);
@@ -54,26 +56,26 @@ fn people(answer: &Value, look: &Look) -> String {
         };
         sheet.row([clock(at), after(first, at), text(&event["text"]) + &times]);
     }
-    out += &sheet.or("Nothing is on record.");
-    out += &end(&instance["death"], look);
+    out += &sheet.or("No events recorded.");
+    out += &end(&instance["death"], screen);
     out
 }
 
-fn end(death: &Value, look: &Look) -> String {
+fn end(death: &Value, screen: &Screen) -> String {
     if !death.is_object() {
         return String::new();
     }
     let [verdict, fault, sure, advice] =
         ["verdict", "fault", "confidence", "advice"].map(|key| text(&death[key]));
     let mut out = vec![
-        format!("\n{}", Sheet::heading(look.paint, "How it ended")),
+        format!("\n{}", Sheet::heading(screen.paint, "How it ended")),
         format!("{verdict}, fault: {fault}, confidence: {sure}\n{advice}\n"),
     ];
     let evidence = death["evidence"].as_array().into_iter().flatten();
     out.extend(evidence.map(|line| format!("- {}\n", text(line))));
     let tail = death["log_tail"].as_array().map_or(&[][..], Vec::as_slice);
     if !tail.is_empty() {
-        out.push(format!("\n{}", Sheet::heading(look.paint, "Last lines of its log")));
+        out.push(format!("\n{}", Sheet::heading(screen.paint, "Last lines of its log")));
         let shown = |line: &Value| plain(line.as_str().unwrap_or_default()).into_owned();
         out.extend(tail.iter().map(|line| format!("  {}\n", shown(line))));
     } else if death["log_missing"].is_string() {

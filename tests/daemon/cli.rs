@@ -120,10 +120,10 @@ async fn an_operator_drains_resumes_and_deletes() {
             .is_some_and(|all| all.iter().all(|it| it["name"] != *name))
     })
     .await;
-    assert_eq!(said(&mut daemon, &["pool", "drain", "linux"]), "linux drains\n");
-    until("nobody is left", async || stage.machines().is_empty()).await;
+    assert_eq!(said(&mut daemon, &["pool", "drain", "linux"]), "pool linux: draining\n");
+    until("no machine is left", async || stage.machines().is_empty()).await;
     assert!(said(&mut daemon, &["pools"]).contains("draining"));
-    assert_eq!(said(&mut daemon, &["pool", "resume", "linux"]), "linux makes runners again\n");
+    assert_eq!(said(&mut daemon, &["pool", "resume", "linux"]), "pool linux: resumed\n");
     let life = json(&mut daemon, &["timeline", &name]);
     assert_eq!(life["instance"]["removal"]["why"], "the test asks", "{life}");
     let told = said(&mut daemon, &["timeline", &name]);
@@ -132,7 +132,7 @@ async fn an_operator_drains_resumes_and_deletes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mistakes_are_told_with_the_way_out_and_have_their_exit_codes() {
+async fn mistakes_are_reported_with_a_fix_and_have_their_exit_codes() {
     let stage = Stage::on_sqlite(&pool(0, 1));
     stage.write("viewer.token", "viewer-token-of-the-tests-0123456789abc");
     let token = "[[http.token]]\nname = \"board\"\nrole = \"viewer\"\nsecret = { file = \"viewer.token\" }\n";
@@ -155,13 +155,13 @@ async fn mistakes_are_told_with_the_way_out_and_have_their_exit_codes() {
         (Some("wrong-token"), &["status"], 1, &["not known", "[[http.token]]"]),
         (viewer, &["explain", "pool", "nowhere"], 3, &["nowhere"]),
         (viewer, &["explain", "job", "https://example.com"], 3, &["no job"]),
-        (viewer, &["timeline", "nobody/../x"], 3, &["nobody"]),
+        (viewer, &["timeline", "nothing/../x"], 3, &["nothing"]),
         (viewer, &["pool", "drain", "linux"], 1, &["refused (403)", "operator"]),
         (viewer, &["instances", "--state", "asleep"], 1, &["refused (400)"]),
         (viewer, &["instance", "delete", "x", "--force"], 2, &["--why"]),
         (viewer, &["adopt", "--why", "x"], 2, &["--foreign"]),
         (viewer, &["deaths", "--since", "yesterday"], 2, &["24h"]),
-        (viewer, &["top"], 2, &["no terminal"]),
+        (viewer, &["top"], 2, &["not a terminal"]),
     ] {
         let (got, told) = with(token, arguments);
         assert_eq!(got, Some(code), "{arguments:?}: {told}");
@@ -173,14 +173,16 @@ async fn mistakes_are_told_with_the_way_out_and_have_their_exit_codes() {
 }
 
 #[test]
-fn a_daemon_that_is_not_there_is_told_with_what_to_do() {
+fn a_daemon_that_is_not_there_is_reported_with_a_fix() {
     let port = Port::choose();
     let port = port.number;
     let output = ostler(&["status", "--server", &format!("http://127.0.0.1:{port}")]);
     let told = error(&output);
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(
-        told.contains(&format!("nobody answers at http://127.0.0.1:{port}: Connection refused")),
+        told.contains(&format!(
+            "no daemon reachable at http://127.0.0.1:{port}: Connection refused"
+        )),
         "{told}"
     );
     assert!(told.contains("Is the daemon running") && told.contains("--server"), "{told}");

@@ -1,19 +1,19 @@
-//! Where a daemon is, as people write it.
+//! The address of a daemon, as people write it.
 
 use http::Uri;
 use http::uri::{Authority, Scheme};
 
 use super::AskError;
 
-/// Names a daemon's place: scheme, host and port, and what stands before every path.
+/// Scheme, host and port of a daemon, and the prefix of every path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
+pub(super) struct DaemonAddress {
     scheme: Scheme,
     authority: Authority,
     prefix: String,
 }
 
-impl Address {
+impl DaemonAddress {
     /// Reads an address; without a scheme it is plain HTTP.
     pub(super) fn read(text: &str) -> Result<Self, AskError> {
         let bad = || AskError::Address { given: text.to_owned() };
@@ -39,15 +39,15 @@ impl Address {
         format!("{self}{path}")
     }
 
-    /// Returns whether whoever listens on the way could read a token.
-    pub(super) fn is_open_to_listeners(&self) -> bool {
+    /// Returns whether a token would travel unencrypted over a network.
+    pub(super) fn is_unencrypted(&self) -> bool {
         let host = self.authority.host().trim_start_matches('[').trim_end_matches(']');
         let loopback = host.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback());
         self.scheme == Scheme::HTTP && !loopback && host != "localhost"
     }
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for DaemonAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}://{}{}", self.scheme, self.authority, self.prefix)
     }
@@ -65,10 +65,10 @@ mod tests {
             ("https://ci.example.com/ostler/", "https://ci.example.com/ostler"),
             ("http://[::1]:7480/", "http://[::1]:7480"),
         ] {
-            assert_eq!(Address::read(given).unwrap().to_string(), read, "{given}");
+            assert_eq!(DaemonAddress::read(given).unwrap().to_string(), read, "{given}");
         }
         for given in ["", "ftp://x", "http://user:secret@host", "http://", "http://a/b?c", "a b"] {
-            assert!(Address::read(given).is_err(), "{given}");
+            assert!(DaemonAddress::read(given).is_err(), "{given}");
         }
     }
 
@@ -81,7 +81,7 @@ mod tests {
             ("https://ci.example.com", false),
             ("http://ci.example.com", true),
         ] {
-            assert_eq!(Address::read(given).unwrap().is_open_to_listeners(), open, "{given}");
+            assert_eq!(DaemonAddress::read(given).unwrap().is_unencrypted(), open, "{given}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Speaks HTTP with the daemon, and says what went wrong in a sentence a person can act on.
+//! Calls the HTTP API of the daemon, and explains failures so that a person can act on them.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,59 +10,50 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
 use serde_json::Value;
 
-use super::address::Address;
+use super::address::DaemonAddress;
 use crate::client::{CallError, CallLimits, HttpClient, TransportOptions};
 use crate::errors::{chain, root_cause};
 
 /// How long an answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// The daemon says something at least every 15 s; a line silent for so long is dead.
-const SILENCE: Duration = Duration::from_secs(45);
+/// The daemon sends something at least every 15 s; a stream silent for this long is dead.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(45);
 /// How large an answer may be.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
-/// How many items are asked for at once.
+/// How many items a page holds.
 const PAGE_ITEMS: usize = 500;
 
-/// Tells why there is no answer.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::cli) enum AskError {
-    /// The address is not one.
-    #[error("`--server {given}` is not an address; write http://HOST:PORT or https://HOST")]
+    #[error("`--server {given}` is not a valid address; write http://HOST:PORT or https://HOST")]
     Address { given: String },
-    /// The certificates cannot be used.
     #[error("`--ca {path}` cannot be used: {why}")]
     Ca { path: String, why: String },
-    /// The token cannot be one.
-    #[error("the token holds characters that no token has; copy it again")]
+    #[error("the token contains characters that no token has; copy it again")]
     Token,
-    /// Nobody answers there.
+    /// No connection, or it broke.
     #[error(
-        "nobody answers at {server}: {why}\n  Is the daemon running, and is that its `[http] listen`? \
-         Another place is given with --server."
+        "no daemon reachable at {server}: {why}\n  Is the daemon running, and is this its `[http] listen`? \
+         Give another address with --server."
     )]
     Away { server: String, why: String },
-    /// Somebody answers there who cannot prove to be the daemon.
     #[error(
-        "{server} shows a certificate that is not trusted here: {why}\n  Give the certificate of its \
+        "{server} has a certificate that is not trusted here: {why}\n  Give the certificate of its \
          authority (PEM) with --ca FILE, and the name in the certificate with --server."
     )]
     Untrusted { server: String, why: String },
-    /// The answer takes too long.
     #[error("{server} did not answer in {} s; look at its log, and at GET /readyz", ANSWER_TIMEOUT.as_secs())]
     Slow { server: String },
-    /// A token is needed, or another.
     #[error(
-        "{server} does not let us in: {why}\n  Give the secret of an [[http.token]] as OSTLER_TOKEN, or with --token."
+        "{server} denied access: {why}\n  Give the secret of an [[http.token]] as OSTLER_TOKEN, or with --token."
     )]
     Unauthorized { server: String, why: String },
-    /// There is no such thing.
     #[error("{0}")]
     NotFound(String),
-    /// The daemon refused.
     #[error("the daemon refused ({status}): {why}")]
     Refused { status: u16, why: String },
-    /// The answer makes no sense.
-    #[error("what {server} answered is not from an Ostler daemon: {why}")]
+    #[error("the answer of {server} is not from an Ostler daemon: {why}")]
     Garbled { server: String, why: String },
 }
 
@@ -82,21 +73,21 @@ impl AskError {
     }
 }
 
-/// Asks one daemon.
+/// Calls one daemon.
 #[derive(Clone)]
-pub(in crate::cli) struct Client {
-    address: Address,
+pub(in crate::cli) struct DaemonClient {
+    address: DaemonAddress,
     token: Option<HeaderValue>,
     http: HttpClient,
 }
 
-impl Client {
+impl DaemonClient {
     pub(super) fn new(
         server: &str,
         token: Option<String>,
         ca: Option<&Path>,
     ) -> Result<Self, AskError> {
-        let address = Address::read(server)?;
+        let address = DaemonAddress::read(server)?;
         let bad = |path: &Path, why: String| AskError::Ca { path: path.display().to_string(), why };
         let pem = ca
             .map(|path| std::fs::read(path).map_err(|error| bad(path, error.to_string())))
@@ -106,23 +97,23 @@ impl Client {
         let http = HttpClient::new(&options, limits)
             .map_err(|error| bad(ca.unwrap_or(Path::new("(none)")), error.to_string()))?;
         let token = token.map(|token| bearer(&token)).transpose()?;
-        if token.is_some() && address.is_open_to_listeners() {
-            eprintln!("warning: the token travels to {address} in the open; use https");
+        if token.is_some() && address.is_unencrypted() {
+            eprintln!("warning: the token travels to {address} unencrypted; use https");
         }
         Ok(Self { address, token, http })
     }
 
-    /// Returns where the daemon is.
+    /// Returns the address of the daemon.
     pub(in crate::cli) fn server(&self) -> String {
         self.address.to_string()
     }
 
-    /// Reads one thing.
+    /// Sends a GET request.
     pub(in crate::cli) async fn get(&self, path: &str) -> Result<Value, AskError> {
         self.ask(Method::GET, path, None).await
     }
 
-    /// Does something.
+    /// Sends a request that changes something.
     pub(in crate::cli) async fn act(
         &self,
         method: Method,
@@ -132,7 +123,7 @@ impl Client {
         self.ask(method, path, body).await
     }
 
-    /// Reads a whole list, page by page, up to so many items.
+    /// Reads a list page by page, up to `most` items.
     pub(in crate::cli) async fn list(
         &self,
         path: &str,
@@ -156,8 +147,8 @@ impl Client {
         }
     }
 
-    /// Follows the events, after one that was heard last.
-    pub(in crate::cli) async fn follow(&self, last: Option<&str>) -> Result<Stream, AskError> {
+    /// Opens the stream of events after the one with this id.
+    pub(in crate::cli) async fn follow(&self, last: Option<&str>) -> Result<EventStream, AskError> {
         let mut request = self.request(Method::GET, "/events", None)?;
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         if let Some(last) = last.and_then(|last| HeaderValue::from_str(last).ok()) {
@@ -168,7 +159,11 @@ impl Client {
             let answer = self.http.read(answer).await.map_err(|error| self.no_answer(&error))?;
             return Err(self.refusal(&answer));
         }
-        Ok(Stream { body: answer.into_body(), rest: Vec::new(), message: Message::default() })
+        Ok(EventStream {
+            body: answer.into_body(),
+            rest: Vec::new(),
+            message: StreamMessage::default(),
+        })
     }
 
     async fn ask(
@@ -224,15 +219,16 @@ impl Client {
         }
     }
 
-    /// Reads the problem in an answer that is none.
+    /// Reads the problem in an error answer.
     fn refusal(&self, answer: &Response<Bytes>) -> AskError {
         let status = answer.status();
         let problem: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
-        let told = problem["detail"].as_str().or(problem["title"].as_str());
-        let why = told.unwrap_or(status.canonical_reason().unwrap_or("no reason given")).to_owned();
+        let detail = problem["detail"].as_str().or(problem["title"].as_str());
+        let why =
+            detail.unwrap_or(status.canonical_reason().unwrap_or("no reason given")).to_owned();
         match status {
             StatusCode::UNAUTHORIZED => AskError::Unauthorized { server: self.server(), why },
-            StatusCode::NOT_FOUND if told.is_some() => AskError::NotFound(why),
+            StatusCode::NOT_FOUND if detail.is_some() => AskError::NotFound(why),
             StatusCode::NOT_FOUND => self.garbled("it has no admin API"),
             _ => AskError::Refused { status: status.as_u16(), why },
         }
@@ -243,27 +239,25 @@ impl Client {
     }
 }
 
-/// Holds one message of the stream.
+/// One message of the event stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::cli) struct Message {
-    /// Its number, if it has one.
+pub(in crate::cli) struct StreamMessage {
+    /// The number of the event; None for messages about the stream itself.
     pub(in crate::cli) id: Option<String>,
-    /// What kind it is.
     pub(in crate::cli) event: String,
-    /// What it says.
     pub(in crate::cli) data: String,
 }
 
-/// Is a line to the daemon on which it tells events.
-pub(in crate::cli) struct Stream {
+/// The open stream of events.
+pub(in crate::cli) struct EventStream {
     body: Incoming,
     rest: Vec<u8>,
-    message: Message,
+    message: StreamMessage,
 }
 
-impl Stream {
-    /// Returns the next message; nothing when the line is gone or silent for too long.
-    pub(in crate::cli) async fn next(&mut self) -> Option<Message> {
+impl EventStream {
+    /// Returns the next message; None when the stream ended or was silent for too long.
+    pub(in crate::cli) async fn next(&mut self) -> Option<StreamMessage> {
         loop {
             while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
@@ -272,14 +266,15 @@ impl Stream {
                     return Some(message);
                 }
             }
-            let frame = tokio::time::timeout(SILENCE, self.body.frame()).await.ok()??.ok()?;
+            let frame =
+                tokio::time::timeout(STREAM_TIMEOUT, self.body.frame()).await.ok()??.ok()?;
             if let Ok(data) = frame.into_data() {
                 self.rest.extend_from_slice(&data);
             }
         }
     }
 
-    fn take(&mut self, line: &str) -> Option<Message> {
+    fn take(&mut self, line: &str) -> Option<StreamMessage> {
         if line.is_empty() {
             let message = std::mem::take(&mut self.message);
             return (!message.data.is_empty()).then_some(message);
@@ -301,7 +296,7 @@ impl Stream {
     }
 }
 
-/// Returns a path with its query; names may hold anything.
+/// Returns a path with its query; names may contain anything.
 fn with_query<'a>(
     path: &str,
     filters: impl Iterator<Item = &'a (&'a str, Option<&'a str>)>,
@@ -311,13 +306,13 @@ fn with_query<'a>(
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
-/// Escapes a name for use in an address.
+/// Escapes a name for use in a URL.
 pub(in crate::cli) fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let message = |byte: u8| {
+    let escaped = |byte: u8| {
         if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     };
-    text.bytes().map(message).collect()
+    text.bytes().map(escaped).collect()
 }
 
 fn bearer(token: &str) -> Result<HeaderValue, AskError> {

@@ -1,8 +1,8 @@
-//! Asking a running daemon: one way in for every command that does.
+//! Calls to a running daemon: the one way for every command that needs it.
 //!
-//! A command says what it wants to know and how people would like to read it; this module knows the
-//! address, the token, the errors and the exit codes. Answers are kept as the daemon sent them: a
-//! daemon that is newer than this program may use words we do not know, and they are shown.
+//! A command names the path and how people read the answer; this module knows the address, the
+//! token, the errors and the exit codes. Answers stay as the daemon sent them: a daemon that is newer
+//! than this program may use values we do not know, and they are shown.
 
 mod address;
 mod client;
@@ -17,45 +17,45 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::Value;
 
-pub(super) use client::{AskError, Client, Message, encode};
+pub(super) use client::{AskError, DaemonClient, StreamMessage, encode};
 pub(super) use table::{Paint, Sheet};
 pub(super) use text::{Tone, age, clip, count, plain, text, time, tone};
 
 use crate::config;
 
-/// Says which daemon is asked, and as whom.
+/// The daemon to call, and the token to call it with.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "The daemon")]
+#[command(next_help_heading = "Daemon")]
 pub(super) struct Remote {
-    /// Where the daemon is.
+    /// The URL of the daemon.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7480")]
     server: String,
-    /// The token; better in the environment, as `OSTLER_TOKEN`: arguments are seen by everybody on the machine.
+    /// The token. `OSTLER_TOKEN` is safer: every user of the machine can read arguments.
     #[arg(long, value_name = "TOKEN", hide_default_value = true)]
     token: Option<String>,
-    /// Certificates (PEM) to trust besides those of this machine.
+    /// Certificates (PEM) to trust in addition to those of this machine.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
 }
 
-/// Says how an answer is written.
+/// How an answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Args)]
 pub(super) struct Format {
-    /// Prints what the daemon answered, for programs.
+    /// Prints the answer of the daemon as JSON.
     #[arg(long)]
     pub(super) json: bool,
 }
 
-/// Tells what the reader's screen can do.
+/// What the output can show.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Look {
-    /// Whether colours are welcome.
+pub(super) struct Screen {
+    /// Whether colours are used.
     pub(super) paint: Paint,
-    /// When it is, for ages.
+    /// The time that ages are counted from.
     pub(super) now: Timestamp,
 }
 
-impl Look {
+impl Screen {
     fn at_stdout() -> Self {
         let coloured = io::stdout().is_terminal() && config::colours_welcome();
         Self { paint: if coloured { Paint::Colours } else { Paint::Plain }, now: Timestamp::now() }
@@ -63,36 +63,36 @@ impl Look {
 }
 
 impl Remote {
-    /// Returns the way to the daemon.
-    pub(super) fn client(&self) -> Result<Client, AskError> {
+    /// Returns the client.
+    pub(super) fn client(&self) -> Result<DaemonClient, AskError> {
         let token = self.token.clone().or_else(config::operator_token);
-        Client::new(&self.server, token, self.ca.as_deref())
+        DaemonClient::new(&self.server, token, self.ca.as_deref())
     }
 
-    /// Asks, and shows the answer as JSON or for people.
+    /// Sends a request and prints the answer as JSON or for people.
     pub(super) fn show(
         &self,
         name: &str,
         format: Format,
-        ask: impl AsyncFnOnce(&Client) -> Result<Value, AskError>,
-        people: impl FnOnce(&Value, &Look) -> String,
+        ask: impl AsyncFnOnce(&DaemonClient) -> Result<Value, AskError>,
+        people: impl FnOnce(&Value, &Screen) -> String,
     ) -> ExitCode {
-        self.talk(name, async |client| {
+        self.with_client(name, async |client| {
             let answer = ask(client).await?;
             let text = if format.json {
                 serde_json::to_string_pretty(&answer).unwrap_or_default() + "\n"
             } else {
-                people(&answer, &Look::at_stdout())
+                people(&answer, &Screen::at_stdout())
             };
             Ok(print(name, &text))
         })
     }
 
-    /// Talks with the daemon; a failure is told to the person, with what to do.
-    pub(super) fn talk(
+    /// Runs a command against the daemon; a failure is printed with what to do.
+    pub(super) fn with_client(
         &self,
         name: &str,
-        act: impl AsyncFnOnce(&Client) -> Result<ExitCode, AskError>,
+        act: impl AsyncFnOnce(&DaemonClient) -> Result<ExitCode, AskError>,
     ) -> ExitCode {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = match runtime {
@@ -110,7 +110,7 @@ impl Remote {
     }
 }
 
-/// Prints; a reader that left early is no failure.
+/// Prints a text. A closed pipe is no failure.
 pub(super) fn print(name: &str, text: &str) -> ExitCode {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -122,7 +122,7 @@ pub(super) fn print(name: &str, text: &str) -> ExitCode {
     }
 }
 
-/// Escapes what a daemon said in an error, line by line.
+/// Escapes the text of an error line by line: a daemon may be anyone's.
 fn plain_lines(text: &str) -> String {
     text.lines().map(|line| plain(line).into_owned()).collect::<Vec<_>>().join("\n")
 }

@@ -1,11 +1,11 @@
-//! Tables for people: aligned columns without lines, colours where they mean something.
+//! Tables for people: aligned columns without rules, colours for states.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table};
 
 use super::{Tone, plain, tone};
 
-/// Says whether colours are welcome.
+/// Whether colours are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Paint {
     /// On a terminal that wants them.
@@ -14,14 +14,14 @@ pub(in crate::cli) enum Paint {
     Plain,
 }
 
-/// Is a table under construction.
+/// A table that is being built.
 pub(in crate::cli) struct Sheet {
     table: Table,
     rows: usize,
 }
 
 impl Sheet {
-    /// Begins a table with these columns.
+    /// Creates a table with these columns.
     pub(in crate::cli) fn new(paint: Paint, columns: &[&str]) -> Self {
         let mut table = Table::new();
         table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -35,7 +35,7 @@ impl Sheet {
         Self { table, rows: 0 }
     }
 
-    /// Adds a row. Words that mean something are coloured.
+    /// Adds a row; states and verdicts are coloured.
     pub(in crate::cli) fn row<const N: usize>(&mut self, cells: [String; N]) {
         let cells = cells.map(|text| {
             let text = plain(&text).into_owned();
@@ -48,7 +48,7 @@ impl Sheet {
         self.rows += 1;
     }
 
-    /// Returns the text, or what to say when there is no row.
+    /// Returns the text of the table, or `nothing` when it has no rows.
     pub(in crate::cli) fn or(mut self, nothing: &str) -> String {
         if self.rows == 0 {
             return format!("{nothing}\n");
@@ -62,7 +62,7 @@ impl Sheet {
         trimmed.join("\n") + "\n"
     }
 
-    /// Returns the heading of a part.
+    /// Returns a heading.
     pub(in crate::cli) fn heading(paint: Paint, text: &str) -> String {
         match paint {
             Paint::Colours => format!("\x1b[1m{text}\x1b[0m\n"),
@@ -75,11 +75,11 @@ fn colour_of(tone: Tone) -> Color {
     match tone {
         Tone::Working => Color::Magenta,
         Tone::Good => Color::Green,
-        Tone::Promised => Color::Cyan,
-        Tone::Coming => Color::Blue,
-        Tone::Leaving => Color::Yellow,
+        Tone::Offered => Color::Cyan,
+        Tone::Starting => Color::Blue,
+        Tone::Terminating => Color::Yellow,
         Tone::Bad => Color::Red,
-        Tone::Over => Color::DarkGrey,
+        Tone::Done => Color::DarkGrey,
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_come_only_where_they_are_welcome_and_mean_something() {
+    fn states_are_coloured_on_a_terminal_and_names_are_not() {
         let mut sheet = Sheet::new(Paint::Colours, &["name", "state"]);
         sheet.row(["linux-1".into(), "busy".into()]);
         let text = sheet.or("nothing");
@@ -107,6 +107,6 @@ mod tests {
 
     #[test]
     fn an_empty_table_says_so() {
-        assert_eq!(Sheet::new(Paint::Plain, &["name"]).or("Nobody is here."), "Nobody is here.\n");
+        assert_eq!(Sheet::new(Paint::Plain, &["name"]).or("No instances."), "No instances.\n");
     }
 }

@@ -1,4 +1,4 @@
-//! Words and times on a terminal.
+//! Values, states and times as text on a terminal.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub(in crate::cli) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
-/// Returns a value for people: nothing is a dash, lists are joined, text is plain.
+/// Returns a value for people: null is a dash, lists are joined, text is escaped.
 pub(in crate::cli) fn text(value: &Value) -> String {
     match value {
         Value::Null => "–".into(),
@@ -34,44 +34,38 @@ pub(in crate::cli) fn text(value: &Value) -> String {
     }
 }
 
-/// Says what a word means for whoever glances at it.
+/// What a state or verdict means at first sight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Tone {
-    /// At work.
     Working,
-    /// As it should be.
     Good,
-    /// Promised.
-    Promised,
-    /// On its way here.
-    Coming,
-    /// On its way out.
-    Leaving,
-    /// Somebody should look.
+    Offered,
+    Starting,
+    Terminating,
+    /// Needs attention.
     Bad,
-    /// Of no interest any more.
-    Over,
+    Done,
 }
 
-/// Returns what a word means; most words mean nothing.
+/// Returns the tone of a state or verdict; None for any other text.
 pub(in crate::cli) fn tone(word: &str) -> Option<Tone> {
     Some(match word {
         "busy" | "running" => Tone::Working,
         "idle" | "clean" | "success" | "ok" => Tone::Good,
-        "reserved" | "offered" => Tone::Promised,
+        "reserved" | "offered" => Tone::Offered,
         "pending_create" | "creating" | "starting" | "queued" | "waiting" | "settling" => {
-            Tone::Coming
+            Tone::Starting
         }
-        "retiring" | "pending_delete" | "deleting" | "draining" | "cancelled" => Tone::Leaving,
+        "retiring" | "pending_delete" | "deleting" | "draining" | "cancelled" => Tone::Terminating,
         "stuck" | "failure" | "breaker open" | "crashed" | "aborted" | "host_oom"
         | "guest_killed" | "vanished" | "zombie" | "terminated" | "forced" | "runner_error"
         | "create_failed" | "boot_failed" | "node_lost" | "evicted" => Tone::Bad,
-        "deleted" | "ended" | "completed" | "closed" | "removed" | "–" => Tone::Over,
+        "deleted" | "ended" | "completed" | "closed" | "removed" | "–" => Tone::Done,
         _ => return None,
     })
 }
 
-/// Returns how long ago a time was, or a dash.
+/// Returns the time since `at` in one or two units, or a dash.
 pub(in crate::cli) fn age(at: &Value, now: Timestamp) -> String {
     let Some(at) = time(at) else { return "–".into() };
     let seconds = now.as_second().saturating_sub(at.as_second()).max(0);

@@ -1,11 +1,10 @@
-//! What `top` knows, what is selected, and which key does what; no terminal here.
+//! What `top` shows, what is selected, and which key does what; no terminal here.
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use serde_json::Value;
 
 use crate::cli::remote::{encode, text};
 
-/// Names a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tab {
     Pools,
@@ -26,40 +25,40 @@ impl Tab {
         }
     }
 
-    fn place(self) -> usize {
+    fn index(self) -> usize {
         Self::ALL.iter().position(|tab| *tab == self).unwrap_or_default()
     }
 }
 
-/// Names something to ask the daemon for.
+/// A request to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum TopQuery {
     Fleet,
     Instances,
     Jobs,
     Deaths,
-    /// Why something is as it is: a path.
+    /// The path of an explanation.
     Explain(String),
 }
 
-/// Tells what a key means for the loop.
+/// What the loop does after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum KeyEffect {
     Stay,
-    Leave,
+    Quit,
 }
 
-/// Tells what lies over the list.
+/// What is drawn over the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum Overlay {
     Nothing,
     Help,
-    /// Why something is as it is: its name, and the path that was asked.
+    /// An explanation: the name of its subject, and the path of the request.
     Why(String, String),
 }
 
-/// Holds all that `top` shows.
-pub(super) struct Board {
+/// Everything that `top` shows.
+pub(super) struct TopBoard {
     pub(super) server: String,
     pub(super) fleet: Value,
     pub(super) rows: [Value; 3],
@@ -67,12 +66,12 @@ pub(super) struct Board {
     pub(super) selected: [usize; 4],
     pub(super) filter: String,
     pub(super) typing: bool,
-    pub(super) over: Over,
+    pub(super) overlay: Overlay,
     pub(super) why: Option<Value>,
     pub(super) trouble: Option<String>,
 }
 
-impl Board {
+impl TopBoard {
     pub(super) fn new(server: String) -> Self {
         Self {
             server,
@@ -82,25 +81,25 @@ impl Board {
             selected: [0; 4],
             filter: String::new(),
             typing: false,
-            over: Over::Nothing,
+            overlay: Overlay::Nothing,
             why: None,
             trouble: None,
         }
     }
 
-    /// Returns what should be asked beside the fleet.
-    pub(super) fn question(&self) -> Question {
-        match (&self.over, self.tab) {
-            (Over::Why(_, path), _) => Question::Explain(path.clone()),
-            (Over::Nothing | Over::Help, Tab::Pools) => Question::Fleet,
-            (Over::Nothing | Over::Help, Tab::Instances) => Question::Instances,
-            (Over::Nothing | Over::Help, Tab::Jobs) => Question::Jobs,
-            (Over::Nothing | Over::Help, Tab::Deaths) => Question::Deaths,
+    /// Returns the request that the open list needs in addition to the fleet.
+    pub(super) fn query(&self) -> TopQuery {
+        match (&self.overlay, self.tab) {
+            (Overlay::Why(_, path), _) => TopQuery::Explain(path.clone()),
+            (Overlay::Nothing | Overlay::Help, Tab::Pools) => TopQuery::Fleet,
+            (Overlay::Nothing | Overlay::Help, Tab::Instances) => TopQuery::Instances,
+            (Overlay::Nothing | Overlay::Help, Tab::Jobs) => TopQuery::Jobs,
+            (Overlay::Nothing | Overlay::Help, Tab::Deaths) => TopQuery::Deaths,
         }
     }
 
-    /// Takes an answer; what is known stays when there is none.
-    pub(super) fn hear(&mut self, question: Question, answer: Result<Value, String>) {
+    /// Takes an answer; after a failure the old rows stay.
+    pub(super) fn apply(&mut self, query: TopQuery, answer: Result<Value, String>) {
         let answer = match answer {
             Ok(answer) => answer,
             Err(why) => {
@@ -109,13 +108,13 @@ impl Board {
             }
         };
         self.trouble = None;
-        match question {
-            Question::Fleet => self.fleet = answer,
-            Question::Instances => self.rows[0] = answer,
-            Question::Jobs => self.rows[1] = answer,
-            Question::Deaths => self.rows[2] = answer,
-            Question::Explain(path) => {
-                if matches!(&self.over, Over::Why(_, asked) if *asked == path) {
+        match query {
+            TopQuery::Fleet => self.fleet = answer,
+            TopQuery::Instances => self.rows[0] = answer,
+            TopQuery::Jobs => self.rows[1] = answer,
+            TopQuery::Deaths => self.rows[2] = answer,
+            TopQuery::Explain(path) => {
+                if matches!(&self.overlay, Overlay::Why(_, asked) if *asked == path) {
                     self.why = Some(answer);
                 }
             }
@@ -142,34 +141,34 @@ impl Board {
         rows.as_array().into_iter().flatten().filter(fits).collect()
     }
 
-    /// Returns the place of the selected row.
+    /// Returns the index of the selected row.
     pub(super) fn cursor(&self) -> usize {
-        self.selected[self.tab.place()]
+        self.selected[self.tab.index()]
     }
 
-    /// Does what a key means.
+    /// Handles a key.
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "a keyboard has more keys than we have uses"
     )]
-    pub(super) fn press(&mut self, key: KeyCode, with: KeyModifiers) -> Next {
+    pub(super) fn press(&mut self, key: KeyCode, with: KeyModifiers) -> KeyEffect {
         if with.contains(KeyModifiers::CONTROL) && key == KeyCode::Char('c') {
-            return Next::Leave;
+            return KeyEffect::Quit;
         }
         if self.typing {
             self.type_key(key);
-            return Next::Stay;
+            return KeyEffect::Stay;
         }
-        if self.over != Over::Nothing {
+        if self.overlay != Overlay::Nothing {
             if matches!(key, KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | '?')) {
-                self.over = Over::Nothing;
+                self.overlay = Overlay::Nothing;
                 self.why = None;
             }
-            return Next::Stay;
+            return KeyEffect::Stay;
         }
         match key {
-            KeyCode::Char('q') => return Next::Leave,
-            KeyCode::Char('?' | 'h') => self.over = Over::Help,
+            KeyCode::Char('q') => return KeyEffect::Quit,
+            KeyCode::Char('?' | 'h') => self.overlay = Overlay::Help,
             KeyCode::Char('/') => self.typing = true,
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Char('1') => self.tab = Tab::Pools,
@@ -188,7 +187,7 @@ impl Board {
             _ => {}
         }
         self.stay_inside();
-        Next::Stay
+        KeyEffect::Stay
     }
 
     #[expect(
@@ -210,17 +209,17 @@ impl Board {
     }
 
     fn select(&mut self, by: usize) {
-        self.tab = Tab::ALL[(self.tab.place() + by) % Tab::ALL.len()];
+        self.tab = Tab::ALL[(self.tab.index() + by) % Tab::ALL.len()];
     }
 
     fn step(&mut self, by: isize) {
-        let cursor = &mut self.selected[self.tab.place()];
+        let cursor = &mut self.selected[self.tab.index()];
         *cursor = cursor.saturating_add_signed(by);
     }
 
     fn stay_inside(&mut self) {
         let last = self.visible().len().saturating_sub(1);
-        let cursor = &mut self.selected[self.tab.place()];
+        let cursor = &mut self.selected[self.tab.index()];
         *cursor = (*cursor).min(last);
     }
 
@@ -234,7 +233,7 @@ impl Board {
         };
         let name = name.as_str().unwrap_or_default();
         let path = format!("/{kind}/{}/explain", encode(name));
-        self.over = Over::Why(text(&Value::String(name.to_owned())), path);
+        self.overlay = Overlay::Why(text(&Value::String(name.to_owned())), path);
         self.why = None;
     }
 }

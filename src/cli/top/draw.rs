@@ -1,4 +1,4 @@
-//! Puts the board on a screen of any size.
+//! Draws the board on a screen of any size.
 
 use jiff::Timestamp;
 use ratatui::Frame;
@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
 use serde_json::Value;
 
-use super::board::{Board, Over, Tab};
+use super::board::{Overlay, Tab, TopBoard};
 use crate::cli::remote::{Tone, age, clip, count, plain, text, tone};
 use crate::cli::{instances, jobs, pools, status};
 
@@ -16,12 +16,12 @@ const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
 /// Draws everything.
-pub(super) fn draw(frame: &mut Frame<'_>, board: &Board, now: Timestamp) {
+pub(super) fn draw(frame: &mut Frame<'_>, board: &TopBoard, now: Timestamp) {
     let concerns = status::concerns(&board.fleet);
-    let worries = u16::try_from(concerns.len().min(4)).unwrap_or(4);
+    let shown_concerns = u16::try_from(concerns.len().min(4)).unwrap_or(4);
     let [head, needs, tabs, list, foot] = Layout::vertical([
         Constraint::Length(2),
-        Constraint::Length(worries),
+        Constraint::Length(shown_concerns),
         Constraint::Length(1),
         Constraint::Min(1),
         Constraint::Length(1),
@@ -37,10 +37,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, board: &Board, now: Timestamp) {
     frame.render_widget(Paragraph::new(tab_line(board)), tabs);
     draw_list(frame, board, list, now);
     frame.render_widget(Paragraph::new(foot_line(board)), foot);
-    match &board.over {
-        Over::Nothing => {}
-        Over::Help => draw_over(frame, "Keys", help()),
-        Over::Why(name, _) => draw_over(frame, name, why(board)),
+    match &board.overlay {
+        Overlay::Nothing => {}
+        Overlay::Help => draw_over(frame, "Keys", help()),
+        Overlay::Why(name, _) => draw_over(frame, name, why(board)),
     }
 }
 
@@ -68,7 +68,7 @@ fn heading(fleet: &Value, now: Timestamp) -> Vec<Line<'static>> {
     ]
 }
 
-fn tab_line(board: &Board) -> Line<'static> {
+fn tab_line(board: &TopBoard) -> Line<'static> {
     let mut spans = Vec::new();
     for (number, tab) in (1..).zip(Tab::ALL) {
         let style = if tab == board.tab { BOLD.add_modifier(Modifier::REVERSED) } else { DIM };
@@ -82,37 +82,37 @@ fn tab_line(board: &Board) -> Line<'static> {
     Line::from(spans)
 }
 
-fn foot_line(board: &Board) -> Line<'static> {
+fn foot_line(board: &TopBoard) -> Line<'static> {
     match &board.trouble {
         Some(trouble) => {
             let first = plain(trouble.lines().next().unwrap_or_default()).into_owned();
             Line::styled(
-                format!("no answer, what is shown is old: {first}"),
+                format!("no answer; showing stale data: {first}"),
                 Style::new().fg(Color::Red),
             )
         }
         None => {
-            Line::styled(format!("? keys  enter why  / filter  q leave   {}", board.server), DIM)
+            Line::styled(format!("? keys  enter why  / filter  q quit   {}", board.server), DIM)
         }
     }
 }
 
-fn draw_list(frame: &mut Frame<'_>, board: &Board, area: Rect, now: Timestamp) {
+fn draw_list(frame: &mut Frame<'_>, board: &TopBoard, area: Rect, now: Timestamp) {
     let rows = board.visible();
     if rows.is_empty() {
         let nothing = match (board.tab, board.filter.is_empty()) {
-            (_, false) => "Nothing matches; esc clears the filter.",
-            (Tab::Pools, true) => "No pool is configured.",
-            (Tab::Instances, true) => "No instances. They come when jobs do.",
-            (Tab::Jobs, true) => "No job waits or runs.",
-            (Tab::Deaths, true) => "Nobody ended yet.",
+            (_, false) => "No matches; esc clears the filter.",
+            (Tab::Pools, true) => "No pools configured.",
+            (Tab::Instances, true) => "No instances.",
+            (Tab::Jobs, true) => "No jobs queued or running.",
+            (Tab::Deaths, true) => "No deaths yet.",
         };
         frame.render_widget(Paragraph::new(Line::styled(nothing, DIM)), area);
         return;
     }
     let (columns, widths): (&[&str], &[u16]) = match board.tab {
         Tab::Pools => (
-            &["pool", "state", "instances", "want", "max", "demand", "oldest"],
+            &["pool", "state", "instances", "target", "max", "demand", "oldest"],
             &[18, 13, 40, 5, 5, 7, 7],
         ),
         Tab::Instances => {
@@ -133,7 +133,7 @@ fn draw_list(frame: &mut Frame<'_>, board: &Board, area: Rect, now: Timestamp) {
 }
 
 fn line_of(tab: Tab, row: &Value, now: Timestamp) -> Row<'static> {
-    let words: Vec<String> = match tab {
+    let cells: Vec<String> = match tab {
         Tab::Pools => vec![
             text(&row["name"]),
             pools::pool_status(row),
@@ -172,7 +172,7 @@ fn line_of(tab: Tab, row: &Value, now: Timestamp) -> Row<'static> {
             text(&row["advice"]),
         ],
     };
-    Row::new(words.into_iter().map(|label| {
+    Row::new(cells.into_iter().map(|label| {
         let style = tone(&label).map_or_else(Style::new, |tone| Style::new().fg(colour_of(tone)));
         Cell::from(Span::styled(clip(&label, 200), style))
     }))
@@ -182,16 +182,16 @@ fn colour_of(tone: Tone) -> Color {
     match tone {
         Tone::Working => Color::Magenta,
         Tone::Good => Color::Green,
-        Tone::Promised => Color::Cyan,
-        Tone::Coming => Color::Blue,
-        Tone::Leaving => Color::Yellow,
+        Tone::Offered => Color::Cyan,
+        Tone::Starting => Color::Blue,
+        Tone::Terminating => Color::Yellow,
         Tone::Bad => Color::Red,
-        Tone::Over => Color::DarkGray,
+        Tone::Done => Color::DarkGray,
     }
 }
 
-fn why(board: &Board) -> Vec<Line<'static>> {
-    let Some(why) = &board.why else { return vec![Line::styled("asking…", DIM)] };
+fn why(board: &TopBoard) -> Vec<Line<'static>> {
+    let Some(why) = &board.why else { return vec![Line::styled("loading…", DIM)] };
     why["lines"]
         .as_array()
         .into_iter()
@@ -204,11 +204,11 @@ fn help() -> Vec<Line<'static>> {
     let keys = [
         ("1 2 3 4, tab", "pools, instances, jobs, deaths"),
         ("↑ ↓, j k", "select"),
-        ("pgup pgdn, g G", "farther"),
-        ("enter", "why it is as it is"),
+        ("pgup pgdn, g G", "scroll"),
+        ("enter", "explain"),
         ("/", "filter; enter keeps it, esc clears it"),
-        ("?", "these keys"),
-        ("q, ctrl-c", "leave"),
+        ("?", "help"),
+        ("q, ctrl-c", "quit"),
     ];
     keys.iter()
         .map(|(key, what)| {

@@ -1,4 +1,4 @@
-//! What operators do when a machine is out of reach, or is somebody else's.
+//! What operators do when a machine is out of reach, or belongs to another daemon.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ async fn a_machine_out_of_reach_is_forgotten_with_a_reason_and_stays_a_leak() {
     let told = said(&mut daemon, &["instance", "forget", &name, "--why", "its host burnt down"]);
     assert!(told.starts_with(&format!("{name}: ")), "{told}");
     until("it is a leak", async || {
-        said(&mut daemon, &["status"]).contains("! 1 machine that nobody answers for")
+        said(&mut daemon, &["status"]).contains("! 1 machine without an owner")
     })
     .await;
     let life = said(&mut daemon, &["timeline", &name]);
@@ -35,7 +35,7 @@ async fn a_machine_out_of_reach_is_forgotten_with_a_reason_and_stays_a_leak() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn machines_made_after_a_backup_are_shown_and_adopted_only_when_told() {
+async fn machines_created_after_a_backup_are_shown_and_adopted_only_on_request() {
     let mut stage = Stage::on_sqlite(&pool(0, 1));
     let mut first = stage.lead().await;
     first.signal(Signal::TERM);
@@ -68,12 +68,12 @@ async fn machines_made_after_a_backup_are_shown_and_adopted_only_when_told() {
     .await;
     let told = said(&mut daemon, &["status"]);
     assert!(told.contains("1 machine of another daemon") && told.contains("adopt"), "{told}");
-    assert!(stage.machines().contains(&made), "nobody touches it");
+    assert!(stage.machines().contains(&made), "it is left alone");
     let unsaid = ask(&mut daemon, &["adopt", "--foreign"]);
     assert_eq!(unsaid.status.code(), Some(2), "{unsaid:?}");
     let answer = said(&mut daemon, &["adopt", "--foreign", "--why", "the backup is older"]);
     assert!(answer.contains('1'), "{answer}");
-    // Two listings a minute apart make sure that nobody else answers for it.
+    // Two listings a minute apart prove that no other daemon owns it.
     until("it is taken apart the safe way", async || {
         daemon.must_live();
         stage.machines().is_empty()
