@@ -1,5 +1,5 @@
-//! The fleet itself: who it is, what it is told, how it opens and closes. `actor/` holds what it
-//! does with its pools, with the single actors beside them, and with the rows it alone writes.
+//! The fleet itself: its state, its messages, how it starts and shuts down. `actor/pools` starts and
+//! drops pools, `actor/parts` the single actors beside them, `actor/rows` writes the pool rows.
 
 mod parts;
 mod pools;
@@ -13,8 +13,8 @@ use actix::{Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler,
 use tokio::sync::{mpsc, watch};
 use tracing::{error, warn};
 
-use super::removed_pools::removed_pool_of;
-use super::{FleetEnd, Part, Ports, ToFleet};
+use self::pools::removed_pool_of;
+use super::{FleetEnd, FleetPart, Ports, ToFleet};
 use crate::backoff::until_some;
 use crate::instance::{Dispatch, Retire, ToInstance};
 use crate::intake::ToIntake;
@@ -29,9 +29,9 @@ use crate::requeue::ToRequeue;
 use crate::supervise::{Envelope, Restarts, StopGuard, mailbox};
 
 /// How long running provider calls may take to finish at shutdown.
-const LAST_CALLS: Duration = Duration::from_secs(10);
+const LAST_CALLS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Starts the fleet; its end is told to its keeper.
+/// Starts the fleet; its exit is reported to its keeper.
 pub(super) fn start(
     ports: Ports,
     config: watch::Sender<Arc<Vec<PoolSpec>>>,
@@ -44,7 +44,7 @@ pub(super) fn start(
     context.run(Fleet {
         parts: BTreeMap::new(),
         pools: BTreeMap::new(),
-        past: BTreeMap::new(),
+        absent_rows: BTreeMap::new(),
         incarnations: 0,
         restarts: BTreeMap::new(),
         ledger: ActorRef::default(),
@@ -66,12 +66,12 @@ pub(super) fn start(
     })
 }
 
-/// The root actor. Its children's leashes drop with it.
+/// The root actor. Its children's stop guards drop with it.
 struct Fleet {
-    parts: BTreeMap<Part, StopGuard>,
-    pools: BTreeMap<PoolId, Pool>,
-    /// Rows of pools that are not in the config now: who comes back is as its operators left it.
-    past: BTreeMap<PoolId, PoolRow>,
+    parts: BTreeMap<FleetPart, StopGuard>,
+    pools: BTreeMap<PoolId, RunningPool>,
+    /// Rows of pools that do not run now: a pool that comes back is as its operators left it.
+    absent_rows: BTreeMap<PoolId, PoolRow>,
     /// How many supervisors were ever started.
     incarnations: u64,
     restarts: BTreeMap<String, Restarts>,
@@ -87,7 +87,7 @@ struct Fleet {
 }
 
 /// A pool as the fleet knows it.
-struct Pool {
+struct RunningPool {
     spec: Arc<PoolSpec>,
     row: PoolRow,
     removed: bool,
@@ -106,13 +106,13 @@ struct FleetExit {
 
 impl Drop for FleetExit {
     fn drop(&mut self) {
-        // A keeper that is gone needs no farewell.
+        // A keeper that is gone needs no exit report.
         let _: Result<(), _> = self.to.send((self.end, self.clock.now()));
     }
 }
 
 /// What is read before anything is started.
-struct Inventory {
+struct StoredFleet {
     controller: Controller,
     pools: Vec<PoolRow>,
     rows: Vec<Instance>,
@@ -125,7 +125,7 @@ impl Actor for Fleet {
         let records = Arc::clone(&self.ports.base.records);
         let reading = async move {
             until_some(|| async {
-                Some(Inventory {
+                Some(StoredFleet {
                     controller: records.controller().await.ok()?,
                     pools: records.pools().await.ok()?,
                     rows: records.live_instances(None).await.ok()?,
@@ -177,7 +177,7 @@ impl Handler<Envelope<ToFleet>> for Fleet {
                 }
                 None => ask.reply.send(Err(Refusal::Unknown)),
             },
-            ToFleet::Breaker { pool, open, why } => self.note_breaker(&pool, open, why, ctx),
+            ToFleet::Breaker { pool, open, why } => self.save_breaker(&pool, open, why, ctx),
             ToFleet::PoolDied { pool, incarnation, panicked } => {
                 self.pool_died(pool, incarnation, panicked, ctx);
             }
@@ -198,15 +198,15 @@ impl Handler<Envelope<ToFleet>> for Fleet {
 }
 
 impl Fleet {
-    /// Starts everything: ledger first, so that it hears its instances; pools adopt their rows
-    /// before they may create.
-    fn open(&mut self, stored: Inventory) {
+    /// Starts everything: the ledger first, so that it receives what instances report; pools give
+    /// their rows an owner before they may create.
+    fn open(&mut self, stored: StoredFleet) {
         self.controller = Some(Arc::new(stored.controller));
-        for part in [Part::Ledger, Part::Requeue, Part::Intake, Part::Reaper] {
+        for part in [FleetPart::Ledger, FleetPart::Requeue, FleetPart::Intake, FleetPart::Reaper] {
             self.start_part(part);
         }
         let specs = Arc::clone(&self.config.borrow());
-        self.past = stored.pools.into_iter().map(|row| (row.id.clone(), row)).collect();
+        self.absent_rows = stored.pools.into_iter().map(|row| (row.id.clone(), row)).collect();
         for spec in specs.iter() {
             self.add_pool(spec.clone(), false);
         }
@@ -216,7 +216,7 @@ impl Fleet {
                 self.add_pool(removed_pool_of(row), true);
             }
         }
-        self.tell_who_is_here();
+        self.report_pools();
     }
 
     fn apply(&mut self, specs: Vec<PoolSpec>) {
@@ -242,16 +242,17 @@ impl Fleet {
             }
         }
         self.config.send_replace(Arc::new(specs));
-        self.tell_who_is_here();
+        self.report_pools();
     }
 
-    /// Tells the ledger which pools there are, in the order of the config, and intake where
-    /// to look.
-    fn tell_who_is_here(&self) {
+    /// Reports to the ledger which pools there are, in the order of the config, and to intake
+    /// which scopes to poll.
+    fn report_pools(&self) {
         let specs = self.config.borrow();
-        let here = specs.iter().filter_map(|spec| self.pools.get(&spec.id));
-        let pools =
-            here.map(|pool| (Arc::clone(&pool.spec), pool.actor_ref.clone())).collect::<Vec<_>>();
+        let running = specs.iter().filter_map(|spec| self.pools.get(&spec.id));
+        let pools = running
+            .map(|pool| (Arc::clone(&pool.spec), pool.actor_ref.clone()))
+            .collect::<Vec<_>>();
         let scopes = specs.iter().map(|spec| (spec.forge.clone(), spec.scope.clone())).collect();
         let _: Result<(), _> = self.ledger.tell(ToLedger::Pools(pools));
         let _: Result<(), _> = self.intake.tell(ToIntake::Scopes(scopes));
@@ -272,14 +273,14 @@ impl Fleet {
             Some(owner) => {
                 let _: Result<(), _> = owner.tell(ToInstance::Poll(reply));
             }
-            // Between two owners it may wait; unknown to us it must go.
+            // Between two owners it waits; a machine that no row knows must go.
             None if registry.holds(id) => reply.send(Dispatch::Wait),
             None => reply.send(Dispatch::Leave),
         }
     }
 
-    /// Passes a machine's word on. Between two owners nobody answers, and it asks again; unknown
-    /// to us it is told so.
+    /// Forwards a machine's call. Between two owners no answer comes, and the machine calls again;
+    /// one that no row knows gets a refusal.
     fn forward(&self, id: &InstanceId, message: ToInstance) {
         if self.ports.base.registry.holds(id) {
             self.tell_instance(id, message);
@@ -297,13 +298,13 @@ impl Fleet {
     /// Stops intake and creation, lets running calls finish for a while, touches no machine.
     fn shut_down(&mut self, reply: Reply<()>, ctx: &mut Context<Self>) {
         self.shutdown_reply = Some(reply);
-        self.parts.remove(&Part::Intake);
-        self.parts.remove(&Part::Reaper);
-        self.parts.remove(&Part::Requeue);
+        self.parts.remove(&FleetPart::Intake);
+        self.parts.remove(&FleetPart::Reaper);
+        self.parts.remove(&FleetPart::Requeue);
         for pool in self.pools.values() {
             let _: Result<(), _> = pool.actor_ref.tell(ToPool::Quiesce);
         }
-        let deadline = tokio::time::Instant::now() + LAST_CALLS;
+        let deadline = tokio::time::Instant::now() + LAST_CALLS_TIMEOUT;
         ctx.run_interval(Duration::from_millis(50), move |act, ctx| {
             let calling = act
                 .ports
@@ -322,7 +323,7 @@ impl Fleet {
         });
     }
 
-    /// Makes an actor panic, to prove that it is survived.
+    /// Lets an actor panic, to prove that the others survive it.
     #[cfg(feature = "testing")]
     fn panic(&self, victim: super::Victim) {
         use super::Victim;

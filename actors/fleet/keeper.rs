@@ -1,4 +1,4 @@
-//! Keeps a fleet alive for as long as that makes sense.
+//! What a fleet is given, and who starts it again when it dies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,12 +6,11 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tracing::error;
 
-use super::sink::Sink;
-use super::{Capabilities, ToFleet, actor};
+use super::{ToFleet, actor};
 use crate::base::Base;
 use crate::mail::ActorRef;
-use crate::model::{ForgeId, PoolSpec, ProviderId};
-use crate::ports::{Inventory, Roster, Watching};
+use crate::model::{ForgeId, MachineName, MachineView, PoolSpec, ProviderId};
+use crate::ports::{Inventory, MachineSink, PoolRows, Roster, Watching};
 use crate::settings::Settings;
 use crate::supervise::Restarts;
 use crate::{instance, jobs};
@@ -19,20 +18,33 @@ use crate::{instance, jobs};
 /// Everything a fleet is given. The doing halves travel in closed boxes.
 #[derive(Clone)]
 pub struct Ports {
-    /// What every actor stands on.
+    /// What every actor needs.
     pub base: Base,
     /// For owners of instances only.
     pub instances: instance::Capabilities,
     /// For the ledger only.
-    pub jobs: jobs::Capabilities,
+    pub jobs: jobs::JobCapabilities,
     /// For the fleet only.
-    pub pools: Capabilities,
+    pub pools: PoolCapabilities,
     /// The seeing halves of the providers.
     pub inventories: BTreeMap<ProviderId, Arc<dyn Inventory>>,
     /// The seeing halves of the forges.
     pub rosters: BTreeMap<ForgeId, Arc<dyn Roster>>,
     /// How often the sweeps look.
     pub settings: Settings,
+}
+
+/// Holds the writing half of pool rows; its field is private to `fleet/`, so that the fleet alone
+/// writes them.
+#[derive(Clone)]
+pub struct PoolCapabilities {
+    pub(super) rows: Arc<dyn PoolRows>,
+}
+
+impl PoolCapabilities {
+    pub fn new(rows: Arc<dyn PoolRows>) -> Self {
+        Self { rows }
+    }
 }
 
 /// Tells how a fleet came to its end.
@@ -42,18 +54,19 @@ pub enum FleetEnd {
     Shutdown,
     /// It died; it is started again.
     Died,
-    /// A newer tenure writes the records: nothing more may be done by this one.
+    /// Another daemon holds the lease and writes the records: this one may do nothing more.
     Fenced,
     /// It, or its ledger, died too often: end the process with code 70.
     Hopeless,
 }
 
 /// Starts a fleet and keeps it alive until it shuts down, is fenced or is hopeless. Must run on a
-/// `LocalSet`; letters go through `actor_ref`.
+/// `LocalSet`; messages go through `actor_ref`.
 pub async fn keep(ports: Ports, pools: Vec<PoolSpec>, actor_ref: ActorRef<ToFleet>) -> FleetEnd {
-    // They end with this call, however it ends: the next fleet of this process begins its own.
+    // The watches end with this call, however it ends: the next fleet of this process starts its own.
     let watches = ports.inventories.iter().map(|(provider, inventory)| {
-        inventory.watch(Arc::new(Sink { provider: provider.clone(), fleet: actor_ref.clone() }))
+        inventory
+            .watch(Arc::new(FleetSink { provider: provider.clone(), fleet: actor_ref.clone() }))
     });
     let _watches: Vec<Watching> = watches.collect();
     let (config, _) = watch::channel(Arc::new(pools));
@@ -74,5 +87,22 @@ pub async fn keep(ports: Ports, pools: Vec<PoolSpec>, actor_ref: ActorRef<ToFlee
         }
         error!("the fleet died and is started again");
         tokio::time::sleep(wait).await;
+    }
+}
+
+/// Passes what one provider's watch sees to the fleet.
+struct FleetSink {
+    provider: ProviderId,
+    fleet: ActorRef<ToFleet>,
+}
+
+impl MachineSink for FleetSink {
+    fn seen(&self, view: MachineView) {
+        // A lost sighting is found again by the next listing.
+        let _: Result<(), _> = self.fleet.tell(ToFleet::Seen(self.provider.clone(), view));
+    }
+
+    fn missed(&self, machine: MachineName) {
+        let _: Result<(), _> = self.fleet.tell(ToFleet::Missed(self.provider.clone(), machine));
     }
 }

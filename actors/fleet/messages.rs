@@ -1,4 +1,4 @@
-//! What can be said to the fleet: the daemon's whole way in.
+//! The messages of the fleet, through which the daemon reaches every actor.
 
 use crate::instance::{Consent, Dispatch, MachineCall};
 use crate::mail::Reply;
@@ -8,18 +8,18 @@ use crate::model::{
 };
 use crate::ports::Jit;
 
-/// A letter to the fleet.
+/// A message to the fleet.
 pub enum ToFleet {
     /// The pools of the config, whole; pools that are missing drain until empty.
     Apply(Vec<PoolSpec>),
-    /// News of a job, durable in the inbox if it came by webhook.
+    /// A forge reported a job; durable in the inbox if it came by webhook.
     Notice(JobNotice),
     /// An operator wants an instance gone.
     Retire {
         instance: InstanceId,
         urgency: Urgency,
         by: RequestedBy,
-        /// What its owner says.
+        /// What its owner answers.
         reply: Reply<Result<Consent, Refusal>>,
     },
     /// An operator drains or resumes a pool.
@@ -30,7 +30,7 @@ pub enum ToFleet {
         /// Whether it is durable.
         reply: Reply<Result<(), Refusal>>,
     },
-    /// An operator says that the foreign machines are ours.
+    /// An operator declares the foreign machines ours.
     AdoptForeign {
         by: RequestedBy,
         /// How many machines that concerns, once it is durable.
@@ -38,19 +38,19 @@ pub enum ToFleet {
     },
     /// A machine asks for work.
     Dispatch {
-        /// Which instance it was made for.
+        /// The instance it was created for.
         instance: InstanceId,
         /// The answer; a `Wait` may be long in coming.
         reply: Reply<Dispatch>,
     },
     /// A machine called while it is set up.
     MachineCalled {
-        /// Which instance it was made for.
+        /// The instance it was created for.
         instance: InstanceId,
         attempt: u32,
         /// What it wants or reports.
         call: MachineCall,
-        /// The JIT config, if it asked for it and there is one; or why it is not heard.
+        /// The JIT config, if it asked for it and there is one; or why the call is refused.
         reply: Reply<Result<Option<Jit>, Refusal>>,
     },
     /// A provider saw a machine.
@@ -59,11 +59,11 @@ pub enum ToFleet {
     Missed(ProviderId, MachineName),
     /// The reaper found a machine of ours without a record.
     Orphan(ProviderId, MachineView),
-    /// The reaper, or whoever watches the hosts, wants an instance asked; the pool's budget applies.
+    /// The reaper or the watch over hosts asks an instance to retire; the pool's budget applies.
     Reap {
         pool: PoolId,
         instance: InstanceId,
-        /// Why, and whom to answer.
+        /// Why, and where the answer goes.
         ask: crate::instance::Retire,
     },
     /// A pool's breaker opened or closed.
@@ -80,11 +80,11 @@ pub enum ToFleet {
         /// Whether by a panic.
         panicked: bool,
     },
-    /// A removed pool has nobody left.
+    /// A removed pool has no instance left.
     PoolEmpty(PoolId),
     /// The ledger, the reaper, the requeue or an intake actor died.
     Died {
-        part: Part,
+        part: FleetPart,
         /// Whether by a panic.
         panicked: bool,
     },
@@ -96,7 +96,7 @@ pub enum ToFleet {
     Fenced,
     /// Its keeper shuts down.
     Halt,
-    /// Make an actor panic, to prove that it is survived.
+    /// Let an actor panic, to prove that the others survive it.
     #[cfg(feature = "testing")]
     Panic(Victim),
 }
@@ -113,7 +113,7 @@ pub enum Victim {
 
 /// Names the single actors under the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum FleetPart {
     Ledger,
     Reaper,
     Requeue,

@@ -8,20 +8,16 @@
 //!                InstanceActor, one a runner
 //! ```
 //!
-//! The daemon talks to nobody but the fleet. A child that dies is started again from what is
+//! The daemon sends messages to the fleet alone. A child that dies is started again from what is
 //! stored; a fleet that dies takes its children with it (no machine is touched) and [`keep`]
 //! starts it again. Fleet or ledger dying five times in a minute is hopeless: the process should
 //! end with code 70 and let its supervisor try.
 
 mod actor;
-mod capabilities;
 mod keeper;
 mod messages;
-mod removed_pools;
-mod sink;
 
-pub use capabilities::Capabilities;
-pub use keeper::{FleetEnd, Ports, keep};
+pub use keeper::{FleetEnd, PoolCapabilities, Ports, keep};
 #[cfg(feature = "testing")]
 pub use messages::Victim;
-pub use messages::{Part, ToFleet};
+pub use messages::{FleetPart, ToFleet};

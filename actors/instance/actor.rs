@@ -30,7 +30,7 @@ use crate::model::{
     Timestamp, elapsed,
 };
 use crate::mutants::{self, Mutant};
-use crate::pool::{Report, ToPool};
+use crate::pool::{InstanceReport, ToPool};
 use crate::ports::{Controller, Handover, InstanceRows, InstanceSave, Jit, SaveError};
 use crate::registry::{Entry, Taken};
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
@@ -128,7 +128,7 @@ struct InstanceActor {
     alarm: Option<(Timestamp, SpawnHandle)>,
     /// Whether a save is under way. actix polls timers once more after a letter that waits.
     saving: bool,
-    last_report: Option<Report>,
+    last_report: Option<InstanceReport>,
     told: Told,
     _exit_notifier: ExitNotifier,
 }

@@ -4,10 +4,14 @@ use super::Permit;
 use super::notes::Notes;
 use crate::jobs::InstanceChange;
 use crate::model::{Instance, JobId, Reason, State, VerdictClass};
-use crate::pool::{Outcome, Report};
+use crate::pool::{InstanceReport, StartOutcome};
 
 /// Returns what the pool must know.
-pub(super) fn report(row: &Instance, notes: &Notes, outcome: Option<Outcome>) -> Report {
+pub(super) fn report(
+    row: &Instance,
+    notes: &Notes,
+    outcome: Option<StartOutcome>,
+) -> InstanceReport {
     let wants = match row.state {
         State::PendingCreate => Some(Permit::Start),
         State::PendingDelete => Some(Permit::Delete),
@@ -21,18 +25,18 @@ pub(super) fn report(row: &Instance, notes: &Notes, outcome: Option<Outcome>) ->
         | State::Deleting
         | State::Deleted => None,
     };
-    Report {
+    InstanceReport {
         id: row.id.clone(),
         state: row.state,
         since: row.since,
-        born: row.created_at,
+        created_at: row.created_at,
         removal: row.removal.as_ref().map(|removal| removal.urgency),
         revision: row.revision.clone(),
         host: row.host.clone(),
         registered: row.registration.may_exist(),
         occupies: row.occupies(),
         wants,
-        looked: notes.looked,
+        checked: notes.looked,
         stuck: notes.stuck,
         unnamed: is_unnamed(row),
         outcome,
@@ -45,9 +49,9 @@ pub(crate) fn is_unnamed(row: &Instance) -> bool {
 }
 
 /// Returns what this life says about its pool's health.
-pub(super) fn outcome_for_pool(row: &Instance) -> Option<Outcome> {
+pub(super) fn outcome_for_pool(row: &Instance) -> Option<StartOutcome> {
     if row.ready_at.is_some() {
-        return Some(Outcome::Ready);
+        return Some(StartOutcome::Ready);
     }
     let asked_to_go = row.removal.as_ref().is_some_and(|removal| {
         !matches!(removal.reason, Reason::BootDeadline | Reason::BootFailed)
@@ -62,7 +66,7 @@ pub(super) fn outcome_for_pool(row: &Instance) -> Option<Outcome> {
                 | VerdictClass::OutdatedRunner
         )
     );
-    (failed && !asked_to_go).then_some(Outcome::Failed)
+    (failed && !asked_to_go).then_some(StartOutcome::Failed)
 }
 
 /// Remembers what the ledger was told.

@@ -6,18 +6,21 @@ use std::time::Duration;
 
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
 use tokio::task::AbortHandle;
+use tracing::info;
 
 use super::ToIntake;
-use super::poll::{ask, replay};
 use crate::base::Base;
-use crate::fleet::{Part, ToFleet};
+use crate::fleet::{FleetPart, ToFleet};
 use crate::jobs::ToLedger;
 use crate::mail::ActorRef;
-use crate::model::{ForgeId, Scope};
-use crate::ports::Roster;
+use crate::model::{ForgeId, JobNotice, Observation, Scope};
+use crate::ports::{Records, Roster};
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
-/// Holds what the intake begins with.
+/// How long a forge may take to list its open jobs.
+const POLL_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Holds what the intake starts with.
 pub(crate) struct IntakeStart {
     pub(crate) actor_ref: ActorRef<ToIntake>,
     pub(crate) fleet: ActorRef<ToFleet>,
@@ -27,7 +30,7 @@ pub(crate) struct IntakeStart {
     pub(crate) tick: Duration,
 }
 
-/// Starts the intake; it asks nobody before it is told the scopes. Its end is told to the fleet.
+/// Starts the intake; it asks nothing before it knows the scopes. Its exit is reported to the fleet.
 pub(crate) fn start(start: IntakeStart) -> StopGuard {
     let (actor_ref, fleet) = (start.actor_ref.clone(), start.fleet.clone());
     let intake = Intake {
@@ -36,7 +39,7 @@ pub(crate) fn start(start: IntakeStart) -> StopGuard {
         asking: BTreeMap::new(),
         replaying: None,
         _exit_notifier: ExitNotifier::new(move |panicked| {
-            let _ = fleet.tell(ToFleet::Died { part: Part::Intake, panicked });
+            let _ = fleet.tell(ToFleet::Died { part: FleetPart::Intake, panicked });
         }),
     };
     let mailbox = mailbox(intake.start());
@@ -123,6 +126,38 @@ impl Intake {
         let question = self.start.base.spawner.spawn(Box::pin(question));
         self.asking.insert(place, question);
     }
+}
+
+/// Asks a scope for its open jobs, and sends each to the ledger.
+async fn ask(roster: Arc<dyn Roster>, scope: Scope, ledger: ActorRef<ToLedger>) {
+    let listing = tokio::time::timeout(POLL_TIMEOUT, roster.open_jobs(&scope))
+        .await
+        .unwrap_or_else(|_| Observation::Unusable("no answer in time".into()));
+    match listing {
+        Observation::Complete(jobs) => {
+            for notice in jobs.into_iter().map(undelivered) {
+                let _ = ledger.tell(ToLedger::Notice(notice));
+            }
+        }
+        Observation::Unusable(why) => {
+            info!(scope.name = %scope, "scope `{scope}`: open jobs are not known: {why}");
+        }
+    }
+}
+
+/// Sends the ledger the deliveries that were accepted and never handled: their message came to a
+/// ledger that was about to die. The ledger ignores repetitions.
+async fn replay(records: Arc<dyn Records>, ledger: ActorRef<ToLedger>) {
+    if let Ok(notices) = records.unhandled().await {
+        for notice in notices {
+            let _ = ledger.tell(ToLedger::Notice(notice));
+        }
+    }
+}
+
+/// Returns a notice that no delivery brought: asking is not a delivery to be marked handled.
+fn undelivered(notice: JobNotice) -> JobNotice {
+    JobNotice { delivery: None, ..notice }
 }
 
 #[cfg(test)]

@@ -12,14 +12,14 @@ use actix::prelude::*;
 use tokio::task::AbortHandle;
 use tracing::{error, info};
 
-use super::change::{Act, Change};
+use super::change::{Act, LedgerChange};
 use super::instances::updates_of_row;
 use super::ledger::{Ledger, LedgerInput};
 use super::offers::OfferKey;
 use super::store::{StoredJobs, load};
-use super::{Capabilities, ToLedger};
+use super::{JobCapabilities, ToLedger};
 use crate::base::Base;
-use crate::fleet::{Part, ToFleet};
+use crate::fleet::{FleetPart, ToFleet};
 use crate::instance::ToInstance;
 use crate::mail::{ActorRef, Reply};
 use crate::model::{InstanceId, PoolId, PoolSpec, Timestamp};
@@ -41,7 +41,7 @@ pub(crate) struct LedgerStart {
     pub(crate) fleet: ActorRef<ToFleet>,
     pub(crate) requeue: ActorRef<ToRequeue>,
     pub(crate) base: Base,
-    pub(crate) capabilities: Capabilities,
+    pub(crate) capabilities: JobCapabilities,
     pub(crate) settings: RequeueSettings,
 }
 
@@ -67,7 +67,7 @@ struct LedgerActor {
 /// Gathers changes until they are saved together.
 #[derive(Default)]
 struct Batch {
-    change: Change,
+    change: LedgerChange,
     replies: Vec<(Reply<bool>, bool)>,
     size: usize,
 }
@@ -76,7 +76,7 @@ impl LedgerActor {
     fn new(links: LedgerStart) -> Self {
         let fleet = links.fleet.clone();
         let exit_notifier = ExitNotifier::new(move |panicked| {
-            let _ = fleet.tell(ToFleet::Died { part: Part::Ledger, panicked });
+            let _ = fleet.tell(ToFleet::Died { part: FleetPart::Ledger, panicked });
         });
         let now = links.base.clock.now();
         let (open, closed, tombstones) = (Vec::new(), Vec::new(), Vec::new());
@@ -121,7 +121,7 @@ impl LedgerActor {
     }
 
     /// Adds a change to the batch, which is saved when the mailbox is empty.
-    fn gather(&mut self, change: Change, ctx: &mut Context<Self>) {
+    fn gather(&mut self, change: LedgerChange, ctx: &mut Context<Self>) {
         self.batch.change.absorb(change);
         self.batch.size += 1;
         match self.batch.size {
@@ -137,7 +137,7 @@ impl LedgerActor {
 
     fn gather_answer(
         &mut self,
-        (change, answer): (Change, bool),
+        (change, answer): (LedgerChange, bool),
         reply: Reply<bool>,
         ctx: &mut Context<Self>,
     ) {
@@ -148,7 +148,7 @@ impl LedgerActor {
     /// Saves the batch, then does what follows from it.
     fn flush(&mut self, ctx: &mut Context<Self>) {
         let Batch { change, replies, .. } = std::mem::take(&mut self.batch);
-        let Change { save, acts } = change;
+        let LedgerChange { save, acts } = change;
         if save.is_empty() {
             return self.perform(acts, replies);
         }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::change::Act;
 use super::index::JobIndex;
 use super::open_jobs::OpenJobs;
-use super::routing::{JobRequirements, Route};
+use super::routing::{JobRequirements, JobRoute};
 use crate::model::{
     Asked, Event, Generation, Home, Job, JobFact, JobId, JobNotice, Offer, PoolId, Subject,
     Timestamp, What,
@@ -51,7 +51,7 @@ impl Admission {
         &mut self,
         notice: &JobNotice,
         runs_in: Option<&PoolId>,
-        route: impl Fn(&JobRequirements, &JobIndex) -> Route,
+        route: impl Fn(&JobRequirements, &JobIndex) -> JobRoute,
         jobs: &mut OpenJobs,
         now: Timestamp,
     ) -> bool {
@@ -61,7 +61,7 @@ impl Admission {
             // It was held back by its forge when no pool could serve it, and a pool can now.
             let released = notice.fact == JobFact::Queued && job.fact == JobFact::Waiting;
             let is_served =
-                || !matches!(route(&JobRequirements::of(job), jobs.index()), Route::Unserved(_));
+                || !matches!(route(&JobRequirements::of(job), jobs.index()), JobRoute::Unserved(_));
             if released && is_served() {
                 return self.recall(id, jobs, now);
             }
@@ -73,9 +73,9 @@ impl Admission {
         }
         let mut job = first_report(notice, now);
         match route(&JobRequirements::of(&job), jobs.index()) {
-            Route::To(pool) | Route::Held { pool, .. } => job.pool = Some(pool),
-            Route::Unserved(_) if ours => {}
-            Route::Unserved(why) => {
+            JobRoute::To(pool) | JobRoute::Held { pool, .. } => job.pool = Some(pool),
+            JobRoute::Unserved(_) if ours => {}
+            JobRoute::Unserved(why) => {
                 self.reject(job, notice.fact.clone(), why, jobs, now);
                 return false;
             }
@@ -96,10 +96,10 @@ impl Admission {
     }
 
     /// Returns the remembered jobs that some pool can serve by now.
-    pub(super) fn served_now(&self, route: impl Fn(&JobRequirements) -> Route) -> Vec<JobId> {
+    pub(super) fn served_now(&self, route: impl Fn(&JobRequirements) -> JobRoute) -> Vec<JobId> {
         let queued = self.unserved.values().filter(|job| job.fact == JobFact::Queued);
         queued
-            .filter(|job| !matches!(route(&JobRequirements::of(job)), Route::Unserved(_)))
+            .filter(|job| !matches!(route(&JobRequirements::of(job)), JobRoute::Unserved(_)))
             .map(|job| job.id.clone())
             .collect()
     }

@@ -1,7 +1,7 @@
 //! The values that inputs turn into.
 //!
 //! A [`JobEffect`] passes between the parts of the ledger while it handles one input. A
-//! [`Change`] is what leaves it: what must be durable first, and what is done after.
+//! [`LedgerChange`] is what leaves it: what must be durable first, and what is done after.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::ports::JobSave;
 
 /// Holds what to save and, once that is durable, what to do.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Change {
+pub(crate) struct LedgerChange {
     pub(crate) save: Save,
     pub(crate) acts: Vec<Act>,
 }
 
-impl Change {
+impl LedgerChange {
     /// Adds a later change, so that both become durable in one transaction.
     pub(crate) fn absorb(&mut self, later: Self) {
         self.save.absorb(later.save);

@@ -13,7 +13,7 @@ use super::change::Act;
 use super::index::{JobIndex, JobQueue};
 use super::offers::Offers;
 use super::open_jobs::OpenJobs;
-use super::routing::{JobRequirements, Route, route};
+use super::routing::{JobRequirements, JobRoute, route};
 use crate::model::{Job, JobId, PoolId, PoolSpec, Timestamp};
 use crate::pool::Demand;
 
@@ -125,7 +125,7 @@ impl DemandRouter {
         requirements: &JobRequirements,
         jobs: &JobIndex,
         offers: &Offers,
-    ) -> Route {
+    ) -> JobRoute {
         let pools = self.pools().iter();
         let pools: Vec<_> = pools.map(|pool| (&*pool.spec, takes(pool, jobs, offers))).collect();
         route(requirements, &pools)
@@ -162,12 +162,12 @@ impl DemandRouter {
         current: Option<&PoolId>,
         jobs: &JobIndex,
         offers: &Offers,
-    ) -> Route {
+    ) -> JobRoute {
         let serves = |pool: &RoutedPool| {
             matches!(pool.accepts, Accepts::Work | Accepts::Full) && requirements.fit(&pool.spec)
         };
         match current.and_then(|id| self.pools().iter().find(|pool| pool.spec.id == *id)) {
-            Some(pool) if serves(pool) => Route::To(pool.spec.id.clone()),
+            Some(pool) if serves(pool) => JobRoute::To(pool.spec.id.clone()),
             Some(_) | None => self.route(requirements, jobs, offers),
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub use holdups::{BudgetLeft, HoldUps, why_it_waits};
 
 use super::Accepts;
-use super::routing::{JobRequirements, Route, route};
+use super::routing::{JobRequirements, JobRoute, route};
 use crate::model::{
     Closure, Event, Job, JobState, OfferStage, PoolId, PoolSpec, State, Timestamp, What, elapsed,
 };
@@ -65,8 +65,8 @@ fn queued(
     let mut lines = vec![format!("It has waited for a runner for {}.", ago(job.queued_at, now))];
     let accepting: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
     match (&job.pool, route(&JobRequirements::of(job), &accepting)) {
-        (None, Route::Unserved(why)) => lines.push(format!("No pool can serve it: {why}.")),
-        (None, Route::To(pool) | Route::Held { pool, .. }) => {
+        (None, JobRoute::Unserved(why)) => lines.push(format!("No pool can serve it: {why}.")),
+        (None, JobRoute::To(pool) | JobRoute::Held { pool, .. }) => {
             lines.push(format!("Pool `{pool}` can serve it and will get it."));
         }
         (Some(pool), _) => lines.extend(in_queue_of(pool, pools, holdups, now)),

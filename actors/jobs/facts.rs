@@ -16,7 +16,7 @@
 
 use super::change::{Act, FactReport, JobEffect, ReportSource};
 use super::demand::Prefer;
-use super::instances::Instances;
+use super::instances::KnownInstances;
 use super::open_jobs::OpenJobs;
 use crate::model::{
     Closure, Conclusion, Execution, InstanceId, JobFact, JobId, JobOver, OfferEnd, OfferStage,
@@ -28,7 +28,7 @@ use crate::mutants::{self, Mutant};
 pub(super) fn report(
     report: FactReport,
     jobs: &mut OpenJobs,
-    instances: &Instances,
+    instances: &KnownInstances,
     now: Timestamp,
 ) -> Vec<JobEffect> {
     let FactReport { job: id, fact, runner, source } = report;
@@ -62,7 +62,7 @@ fn progress(
     runner: Option<&RunnerName>,
     source: ReportSource,
     jobs: &mut OpenJobs,
-    instances: &Instances,
+    instances: &KnownInstances,
     now: Timestamp,
 ) -> Vec<JobEffect> {
     start(&id, jobs, now);
@@ -104,7 +104,7 @@ pub(super) fn execute(
     id: JobId,
     instance: &InstanceId,
     jobs: &mut OpenJobs,
-    instances: &Instances,
+    instances: &KnownInstances,
     now: Timestamp,
 ) -> Vec<JobEffect> {
     start(&id, jobs, now);
@@ -146,7 +146,7 @@ fn runs_elsewhere(
     named: bool,
     source: ReportSource,
     jobs: &mut OpenJobs,
-    instances: &Instances,
+    instances: &KnownInstances,
     now: Timestamp,
 ) -> Vec<JobEffect> {
     let Some(job) = jobs.get(&id) else { return Vec::new() };
@@ -179,7 +179,7 @@ fn complete(
     conclusion: &Conclusion,
     runner: Option<RunnerName>,
     jobs: &mut OpenJobs,
-    instances: &Instances,
+    instances: &KnownInstances,
     now: Timestamp,
 ) -> Vec<JobEffect> {
     let Some(job) = jobs.get(&id) else { return Vec::new() };

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Finding;
+use super::JobFinding;
 use super::change::{Act, FactReport, JobEffect, ReportSource};
 use super::demand::Prefer;
 use super::expiry::STALE_AFTER;
 use super::finished::FINISHED_RETENTION;
-use super::instances::Instances;
+use super::instances::KnownInstances;
 use super::open_jobs::OpenJobs;
 use crate::model::{
     Closure, ForgeId, Job, JobFact, JobId, JobReading, Offer, OfferEnd, OfferStage, Sighting,
@@ -25,7 +25,7 @@ const PICKUP_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Judges answers, and remembers which repositories answer at all.
 #[derive(Default)]
-pub(super) struct Findings {
+pub(super) struct JobFindings {
     /// When a repository last answered for one of its jobs.
     last_answers: BTreeMap<RepositoryKey, Timestamp>,
 }
@@ -33,13 +33,13 @@ pub(super) struct Findings {
 /// Names a repository: its forge, its owner and its name.
 type RepositoryKey = (ForgeId, String, String);
 
-impl Findings {
+impl JobFindings {
     /// Takes what the forge said about a job that was asked about.
     pub(super) fn handle(
         &mut self,
-        finding: Finding,
+        finding: JobFinding,
         jobs: &mut OpenJobs,
-        instances: &Instances,
+        instances: &KnownInstances,
         now: Timestamp,
     ) -> Vec<JobEffect> {
         if !is_current(&finding, jobs) {
@@ -62,7 +62,7 @@ impl Findings {
         id: JobId,
         reading: JobReading,
         jobs: &mut OpenJobs,
-        instances: &Instances,
+        instances: &KnownInstances,
         now: Timestamp,
     ) -> Vec<JobEffect> {
         let Some(repository) = jobs.get(&id).map(repository) else { return Vec::new() };
@@ -91,7 +91,7 @@ impl Findings {
         &self,
         id: JobId,
         jobs: &mut OpenJobs,
-        instances: &Instances,
+        instances: &KnownInstances,
         now: Timestamp,
     ) -> Vec<JobEffect> {
         let Some(job) = jobs.get(&id) else { return Vec::new() };
@@ -113,7 +113,7 @@ impl Findings {
 }
 
 /// Returns whether a finding is about the attempt that stands, as it stands.
-fn is_current(finding: &Finding, jobs: &OpenJobs) -> bool {
+fn is_current(finding: &JobFinding, jobs: &OpenJobs) -> bool {
     let Some(job) = jobs.get(&finding.job) else { return false };
     let same_attempt =
         job.generation == finding.generation && job.holder() == finding.instance.as_ref();
@@ -125,7 +125,7 @@ fn is_current(finding: &Finding, jobs: &OpenJobs) -> bool {
 fn requeue(
     id: JobId,
     jobs: &mut OpenJobs,
-    instances: &Instances,
+    instances: &KnownInstances,
     now: Timestamp,
 ) -> Vec<JobEffect> {
     let Some(job) = jobs.get(&id) else { return Vec::new() };
@@ -156,14 +156,14 @@ fn requeue(
 }
 
 /// Returns whether an execution is so young that the forge's reads may lag behind it.
-fn is_fresh(job: &Job, instances: &Instances, now: Timestamp) -> bool {
+fn is_fresh(job: &Job, instances: &KnownInstances, now: Timestamp) -> bool {
     job.execution.as_ref().is_some_and(|run| {
         !is_due(run.since, PICKUP_TIMEOUT, now) && !instances.is_over(&run.instance)
     })
 }
 
 /// Returns whether a job was denied for a day while no instance of ours could be running it.
-fn is_lost_for_good(job: &Job, instances: &Instances, now: Timestamp) -> bool {
+fn is_lost_for_good(job: &Job, instances: &KnownInstances, now: Timestamp) -> bool {
     let unheld = job.holder().is_none_or(|holder| !instances.is_alive(holder));
     unheld && job.asked.missing_since.is_some_and(|since| is_due(since, STALE_AFTER, now))
 }

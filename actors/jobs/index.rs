@@ -107,22 +107,22 @@ impl JobIndex {
     /// Adds a job; `held` tells whether no pool takes it now.
     pub(super) fn add(&mut self, job: &Job, held: bool) {
         let aged = || (job.queued_at, job.id.clone());
-        match Group::of(job, held) {
-            Group::Queued(pool) => {
+        match WaitGroup::of(job, held) {
+            WaitGroup::Queued(pool) => {
                 self.queued.entry(pool).or_default().insert(aged());
             }
-            Group::Held(requirements, pool) => {
+            WaitGroup::Held(requirements, pool) => {
                 self.held.entry(requirements).or_default().insert(aged());
                 if let Some(pool) = pool {
                     self.blocked.entry(pool).or_default().insert(aged());
                 }
             }
-            Group::Served(pool) => {
+            WaitGroup::Served(pool) => {
                 if let Some(pool) = pool {
                     *self.served.entry(pool).or_default() += 1;
                 }
             }
-            Group::None => {}
+            WaitGroup::None => {}
         }
         if let Some(offer) = job.open_offer() {
             self.offers.entry(offer.instance.clone()).or_default().insert(job.id.clone());
@@ -138,15 +138,15 @@ impl JobIndex {
     /// Removes a job that was added as it is now.
     pub(super) fn remove(&mut self, job: &Job, held: bool) {
         let aged = (job.queued_at, job.id.clone());
-        match Group::of(job, held) {
-            Group::Queued(pool) => take(&mut self.queued, &pool, &aged),
-            Group::Held(requirements, pool) => {
+        match WaitGroup::of(job, held) {
+            WaitGroup::Queued(pool) => take(&mut self.queued, &pool, &aged),
+            WaitGroup::Held(requirements, pool) => {
                 take(&mut self.held, &requirements, &aged);
                 if let Some(pool) = pool {
                     take(&mut self.blocked, &pool, &aged);
                 }
             }
-            Group::Served(pool) => {
+            WaitGroup::Served(pool) => {
                 if let Some(pool) = pool
                     && let Some(count) = self.served.get_mut(&pool)
                 {
@@ -156,7 +156,7 @@ impl JobIndex {
                     }
                 }
             }
-            Group::None => {}
+            WaitGroup::None => {}
         }
         if let Some(offer) = job.open_offer() {
             take(&mut self.offers, &offer.instance, &job.id);
@@ -171,14 +171,14 @@ impl JobIndex {
 }
 
 /// Names the one group of waiting or served jobs that a job belongs to.
-enum Group {
+enum WaitGroup {
     Queued(PoolId),
     Held(JobRequirements, Option<PoolId>),
     Served(Option<PoolId>),
     None,
 }
 
-impl Group {
+impl WaitGroup {
     fn of(job: &Job, held: bool) -> Self {
         if job.holder().is_some() {
             return Self::Served(job.pool.clone());

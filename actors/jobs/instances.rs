@@ -7,7 +7,7 @@ use crate::model::{Instance, InstanceId, Job, PoolId, RunnerName};
 
 /// Remembers the instances that reported themselves.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Instances {
+pub(super) struct KnownInstances {
     known: BTreeMap<InstanceId, KnownInstance>,
     names: BTreeMap<RunnerName, InstanceId>,
 }
@@ -20,7 +20,7 @@ struct KnownInstance {
     over: bool,
 }
 
-impl Instances {
+impl KnownInstances {
     /// Adds an instance, if it is new.
     pub(super) fn add(&mut self, id: &InstanceId, pool: &PoolId) {
         self.known(id, pool);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_runner_is_found_by_any_of_its_names() {
-        let mut instances = Instances::default();
+        let mut instances = KnownInstances::default();
         let (a, pool) = (InstanceId::from("linux-k3"), PoolId::from("linux"));
         instances.set_names(&a, &pool, vec!["odd-name".into()]);
         for name in ["odd-name", "odd-name-3", "linux-k3", "linux-k3-2"] {

@@ -4,20 +4,20 @@
 //! them. An input goes to the part it is for. What that part wants of another it returns as
 //! effects, which the ledger carries out at once. When an input is handled, free instances are
 //! offered waiting jobs and pools are sent their demand, and everything that changed leaves as
-//! one [`Change`]: the caller saves it before it acts, and handles no other input in between
+//! one [`LedgerChange`]: the caller saves it before it acts, and handles no other input in between
 //! without adding it to the same save.
 
 use std::sync::Arc;
 
 use super::admission::Admission;
-use super::change::{Act, Change, FactReport, JobEffect, ReportSource};
+use super::change::{Act, FactReport, JobEffect, LedgerChange, ReportSource};
 use super::demand::{DemandRouter, Prefer};
-use super::findings::Findings;
+use super::findings::JobFindings;
 use super::finished::FinishedJobs;
-use super::instances::{Instances, NamesReport};
+use super::instances::{KnownInstances, NamesReport};
 use super::offers::{OfferKey, Offers};
 use super::open_jobs::OpenJobs;
-use super::{Accepts, Finding, InstanceChange, InstanceUpdate, expiry, facts, offers};
+use super::{Accepts, InstanceChange, InstanceUpdate, JobFinding, expiry, facts, offers};
 use crate::model::{
     Closure, Home, Instance, InstanceId, Job, JobFact, JobId, JobNotice, JobOver, OfferEnd,
     OfferStage, PoolId, PoolSpec, Refusal, RunnerName, Timestamp,
@@ -29,10 +29,10 @@ pub(crate) struct Ledger {
     jobs: OpenJobs,
     finished: FinishedJobs,
     admission: Admission,
-    instances: Instances,
+    instances: KnownInstances,
     demand: DemandRouter,
     offers: Offers,
-    findings: Findings,
+    findings: JobFindings,
     settings: RequeueSettings,
     /// Notices that came before the pools were known, when no job could be routed.
     early: Vec<JobNotice>,
@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
 /// What happens to the ledger.
 pub(crate) enum LedgerInput {
     Notice(JobNotice),
-    Finding(Finding),
+    Finding(JobFinding),
     Instance(InstanceUpdate),
     OfferAnswered {
         offer: OfferKey,
@@ -74,10 +74,10 @@ impl Ledger {
             jobs,
             finished: FinishedJobs::restore(closed, tombstones),
             admission: Admission::default(),
-            instances: Instances::default(),
+            instances: KnownInstances::default(),
             demand: DemandRouter::default(),
             offers: Offers::default(),
-            findings: Findings::default(),
+            findings: JobFindings::default(),
             settings,
             early: Vec::new(),
         }
@@ -90,7 +90,7 @@ impl Ledger {
     }
 
     /// Handles one input, and returns all that it changed.
-    pub(crate) fn handle(&mut self, input: LedgerInput, now: Timestamp) -> Change {
+    pub(crate) fn handle(&mut self, input: LedgerInput, now: Timestamp) -> LedgerChange {
         match input {
             LedgerInput::Notice(notice) if self.demand.knows_pools() => self.notice(notice, now),
             LedgerInput::Notice(notice) => self.early.push(notice),
@@ -118,13 +118,13 @@ impl Ledger {
     }
 
     /// Marks an offer as delivered, if it is open; the answer counts once the change is saved.
-    pub(crate) fn deliver(&mut self, offer: &OfferKey, now: Timestamp) -> (Change, bool) {
+    pub(crate) fn deliver(&mut self, offer: &OfferKey, now: Timestamp) -> (LedgerChange, bool) {
         let open = offers::deliver(offer, &mut self.jobs, now);
         (self.finish(now), open)
     }
 
     /// Returns whether an offer is still open.
-    pub(crate) fn is_open(&mut self, offer: &OfferKey, now: Timestamp) -> (Change, bool) {
+    pub(crate) fn is_open(&mut self, offer: &OfferKey, now: Timestamp) -> (LedgerChange, bool) {
         let open = offers::is_open(offer, &mut self.jobs);
         (self.finish(now), open)
     }
@@ -312,7 +312,7 @@ impl Ledger {
     }
 
     /// Settles which instance serves which job, and returns all that this input changed.
-    fn finish(&mut self, now: Timestamp) -> Change {
+    fn finish(&mut self, now: Timestamp) -> LedgerChange {
         if self.demand.knows_pools() {
             self.demand.assign_held(&mut self.jobs, &self.offers, now);
             self.offers.offer_all(&self.demand.pool_ids(), &mut self.jobs, now);

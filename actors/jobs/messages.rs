@@ -15,7 +15,7 @@ pub enum ToLedger {
     /// What a forge reported about a job.
     Notice(JobNotice),
     /// What the forge answered about a job that was asked about.
-    Finding(Finding),
+    Finding(JobFinding),
     /// What changed about an instance.
     Instance(InstanceUpdate),
     /// An instance asks whether it may hand out its JIT config; `true` is durable.
@@ -84,7 +84,7 @@ impl fmt::Display for Accepts {
 
 /// Binds the forge's answer about a job to the attempt it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct JobFinding {
     pub job: JobId,
     /// The instance it was offered to or ran on when the question was asked.
     pub instance: Option<InstanceId>,

@@ -59,5 +59,5 @@ pub(crate) mod tests;
 
 pub(crate) use actor::{LedgerStart, start};
 pub use explain::{BudgetLeft, HoldUps, PoolStatus, explain_job, why_it_waits};
-pub use messages::{Accepts, Finding, InstanceChange, InstanceUpdate, ToLedger};
-pub use store::Capabilities;
+pub use messages::{Accepts, InstanceChange, InstanceUpdate, JobFinding, ToLedger};
+pub use store::JobCapabilities;

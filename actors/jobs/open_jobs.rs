@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Act, Change};
+use super::change::{Act, LedgerChange};
 use super::index::JobIndex;
-use super::routing::Route;
+use super::routing::JobRoute;
 use crate::model::{DeliveryId, Event, Job, JobId, Subject, Timestamp, What};
 use crate::mutants::{self, Mutant};
 
@@ -18,7 +18,7 @@ use crate::mutants::{self, Mutant};
 pub(super) struct OpenJobs {
     jobs: BTreeMap<JobId, OpenJob>,
     index: JobIndex,
-    change: Change,
+    change: LedgerChange,
     /// Jobs whose row differs from the saved one.
     changed: BTreeSet<JobId>,
 }
@@ -29,7 +29,7 @@ struct OpenJob {
     /// Whether no pool takes it now, though it may be demand of its first choice.
     held: bool,
     /// The last route that its timeline names.
-    route: Option<Route>,
+    route: Option<JobRoute>,
     /// When either axis last moved: what was asked before that says nothing about it.
     changed_at: Timestamp,
     /// The last event, so that its repetition is counted instead of written again.
@@ -52,7 +52,7 @@ impl OpenJobs {
 
     /// Adds a job whose timeline already names the pool it waits for, if it has one.
     pub(super) fn add(&mut self, job: Job, now: Timestamp) {
-        let route = job.pool.clone().map(Route::To);
+        let route = job.pool.clone().map(JobRoute::To);
         self.insert(job, route, now);
     }
 
@@ -61,7 +61,7 @@ impl OpenJobs {
         self.insert(job, None, now);
     }
 
-    fn insert(&mut self, job: Job, route: Option<Route>, now: Timestamp) {
+    fn insert(&mut self, job: Job, route: Option<JobRoute>, now: Timestamp) {
         self.index.add(&job, false);
         let id = job.id.clone();
         let open = OpenJob { job, held: false, route, changed_at: now, last_event: None };
@@ -106,16 +106,16 @@ impl OpenJobs {
         &mut self,
         id: &JobId,
         now: Timestamp,
-        choose: impl FnOnce(&JobIndex, &Job, bool) -> Route,
+        choose: impl FnOnce(&JobIndex, &Job, bool) -> JobRoute,
     ) {
         let Some(open) = self.jobs.get_mut(id) else { return };
         // It leaves the index first: a job does not compete with itself for room.
         self.index.remove(&open.job, open.held);
         let route = choose(&self.index, &open.job, open.held);
-        open.held = !matches!(route, Route::To(_));
+        open.held = !matches!(route, JobRoute::To(_));
         open.job.pool = match &route {
-            Route::To(pool) | Route::Held { pool, .. } => Some(pool.clone()),
-            Route::Unserved(_) => None,
+            JobRoute::To(pool) | JobRoute::Held { pool, .. } => Some(pool.clone()),
+            JobRoute::Unserved(_) => None,
         };
         self.index.add(&open.job, open.held);
         if open.route.as_ref() == Some(&route) {
@@ -123,9 +123,9 @@ impl OpenJobs {
         }
         open.route = Some(route.clone());
         let what = match route {
-            Route::To(pool) => What::Routed(pool),
-            Route::Held { pool, why } => What::Held { pool, why: why.to_string() },
-            Route::Unserved(why) => What::Unserved(why),
+            JobRoute::To(pool) => What::Routed(pool),
+            JobRoute::Held { pool, why } => What::Held { pool, why: why.to_string() },
+            JobRoute::Unserved(why) => What::Unserved(why),
         };
         self.record(id, what, now);
     }
@@ -175,7 +175,7 @@ impl OpenJobs {
     }
 
     /// Returns everything that was written since the last call.
-    pub(super) fn take_change(&mut self) -> Change {
+    pub(super) fn take_change(&mut self) -> LedgerChange {
         for id in std::mem::take(&mut self.changed) {
             if let Some(open) = self.jobs.get(&id) {
                 self.change.save.jobs.insert(id, open.job.clone());

@@ -31,7 +31,7 @@ impl JobRequirements {
 
 /// Tells whose demand a job is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub(crate) enum JobRoute {
     To(PoolId),
     /// Its first choice refuses, and so do all others.
     Held {
@@ -42,36 +42,36 @@ pub(crate) enum Route {
 }
 
 /// Decides whose demand a job is; `pools` are in the order of the config.
-pub(crate) fn route(requirements: &JobRequirements, pools: &[(&PoolSpec, Accepts)]) -> Route {
+pub(crate) fn route(requirements: &JobRequirements, pools: &[(&PoolSpec, Accepts)]) -> JobRoute {
     let mut fitting: Vec<_> = pools.iter().filter(|(pool, _)| requirements.fit(pool)).collect();
     // The sort is stable: equal ones stay in the order of the config.
     fitting.sort_by_key(|(pool, _)| pool.labels.len());
     let taker = fitting.iter().find(|(_, accepts)| *accepts == Accepts::Work);
     match (taker, fitting.first()) {
-        (Some((pool, _)), _) => Route::To(pool.id.clone()),
-        (None, Some((pool, why))) => Route::Held { pool: pool.id.clone(), why: *why },
-        (None, None) => Route::Unserved(why_unserved(requirements, pools)),
+        (Some((pool, _)), _) => JobRoute::To(pool.id.clone()),
+        (None, Some((pool, why))) => JobRoute::Held { pool: pool.id.clone(), why: *why },
+        (None, None) => JobRoute::Unserved(why_unserved(requirements, pools)),
     }
 }
 
 /// Tells why a pool cannot serve a job; later ones are nearer misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Misfit {
+enum PoolMisfit {
     Forge,
     Scope,
     Unlabelled,
     Labels,
 }
 
-fn misfit(requirements: &JobRequirements, pool: &PoolSpec) -> Option<Misfit> {
+fn misfit(requirements: &JobRequirements, pool: &PoolSpec) -> Option<PoolMisfit> {
     if pool.forge != requirements.forge {
-        Some(Misfit::Forge)
+        Some(PoolMisfit::Forge)
     } else if !pool.scope.covers(&requirements.place) {
-        Some(Misfit::Scope)
+        Some(PoolMisfit::Scope)
     } else if requirements.labels.is_empty() {
-        (!pool.accept_unlabelled).then_some(Misfit::Unlabelled)
+        (!pool.accept_unlabelled).then_some(PoolMisfit::Unlabelled)
     } else {
-        (!pool.labels.serve(&requirements.labels)).then_some(Misfit::Labels)
+        (!pool.labels.serve(&requirements.labels)).then_some(PoolMisfit::Labels)
     }
 }
 
@@ -81,12 +81,12 @@ fn why_unserved(requirements: &JobRequirements, pools: &[(&PoolSpec, Accepts)]) 
     let Place { owner, repository, .. } = &requirements.place;
     match nearest {
         None => "there is no pool".into(),
-        Some(Misfit::Forge) => format!("no pool serves forge `{}`", requirements.forge),
-        Some(Misfit::Scope) => format!("no pool serves `{owner}/{repository}`"),
-        Some(Misfit::Unlabelled) => {
+        Some(PoolMisfit::Forge) => format!("no pool serves forge `{}`", requirements.forge),
+        Some(PoolMisfit::Scope) => format!("no pool serves `{owner}/{repository}`"),
+        Some(PoolMisfit::Unlabelled) => {
             "it asks for no labels, and no pool has `accept_unlabelled`".into()
         }
-        Some(Misfit::Labels) => lacking(requirements, pools),
+        Some(PoolMisfit::Labels) => lacking(requirements, pools),
     }
 }
 
@@ -98,7 +98,7 @@ fn lacking(requirements: &JobRequirements, pools: &[(&PoolSpec, Accepts)]) -> St
     };
     let nearest = pools
         .iter()
-        .filter(|(pool, _)| misfit(requirements, pool) == Some(Misfit::Labels))
+        .filter(|(pool, _)| misfit(requirements, pool) == Some(PoolMisfit::Labels))
         .map(|(pool, _)| (missing(pool), &pool.id))
         .min_by_key(|(missing, _)| missing.len());
     match nearest {
@@ -120,15 +120,15 @@ mod tests {
     }
 
     /// Routes among `linux` [linux], `gpu` [gpu, linux] and `twin` [linux], in this order.
-    fn among(labels: &[&str], accepts: [Accepts; 3]) -> Route {
+    fn among(labels: &[&str], accepts: [Accepts; 3]) -> JobRoute {
         let pools =
             [pool("linux", &["linux"]), pool("gpu", &["gpu", "linux"]), pool("twin", &["linux"])];
         let pools: Vec<_> = pools.iter().zip(accepts).collect();
         route(&requiring(labels), &pools)
     }
 
-    fn to(pool: &str) -> Route {
-        Route::To(pool.into())
+    fn to(pool: &str) -> JobRoute {
+        JobRoute::To(pool.into())
     }
 
     #[test]
@@ -144,9 +144,9 @@ mod tests {
             (
                 vec!["linux"],
                 [Full, Broken, Draining],
-                Route::Held { pool: "linux".into(), why: Full },
+                JobRoute::Held { pool: "linux".into(), why: Full },
             ),
-            (vec!["gpu"], [Work, Broken, Work], Route::Held { pool: "gpu".into(), why: Broken }),
+            (vec!["gpu"], [Work, Broken, Work], JobRoute::Held { pool: "gpu".into(), why: Broken }),
         ] {
             assert_eq!(among(&labels, accepts), expected, "{labels:?} with {accepts:?}");
         }
@@ -155,11 +155,14 @@ mod tests {
     #[test]
     fn an_unserved_job_says_which_pool_comes_nearest() {
         let work = [Accepts::Work; 3];
-        let Route::Unserved(why) = among(&["linux", "arm"], work) else { panic!("served") };
+        let JobRoute::Unserved(why) = among(&["linux", "arm"], work) else { panic!("served") };
         assert!(why.contains("lacks [arm]"), "{why}");
-        let Route::Unserved(why) = among(&[], work) else { panic!("served") };
+        let JobRoute::Unserved(why) = among(&[], work) else { panic!("served") };
         assert!(why.contains("accept_unlabelled"), "{why}");
-        assert_eq!(route(&requiring(&["linux"]), &[]), Route::Unserved("there is no pool".into()));
+        assert_eq!(
+            route(&requiring(&["linux"]), &[]),
+            JobRoute::Unserved("there is no pool".into())
+        );
     }
 
     #[test]
@@ -169,11 +172,14 @@ mod tests {
         let elsewhere = JobRequirements { forge: "ghes".into(), ..requiring(&["linux"]) };
         assert_eq!(
             route(&elsewhere, &pools),
-            Route::Unserved("no pool serves forge `ghes`".into())
+            JobRoute::Unserved("no pool serves forge `ghes`".into())
         );
         let foreign = Place { owner: "other".into(), ..place() };
         let foreign = JobRequirements { place: foreign, ..requiring(&["linux"]) };
-        assert_eq!(route(&foreign, &pools), Route::Unserved("no pool serves `other/web`".into()));
+        assert_eq!(
+            route(&foreign, &pools),
+            JobRoute::Unserved("no pool serves `other/web`".into())
+        );
     }
 
     #[test]

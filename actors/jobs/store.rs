@@ -14,11 +14,11 @@ use crate::ports::{JobRows, JobSave, SaveError, StoreError};
 /// Holds the writing half of the job records. Anyone may carry it; its field is private to
 /// `jobs/`, so job rows, offers and tombstones are written by the ledger alone.
 #[derive(Clone)]
-pub struct Capabilities {
+pub struct JobCapabilities {
     rows: Arc<dyn JobRows>,
 }
 
-impl Capabilities {
+impl JobCapabilities {
     pub fn new(rows: Arc<dyn JobRows>) -> Self {
         Self { rows }
     }

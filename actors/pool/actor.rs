@@ -1,8 +1,8 @@
-//! The supervisor: gives every row an owner, every dead owner a successor, and paces the rest.
+//! The supervisor: gives every row an owner, every dead owner a successor, and carries plans out.
 //!
-//! Letters change what it knows and mark it as due for a plan; one plan a moment later covers
-//! all of them. It runs no timer of its own but the one its last plan asked for. `actor/` holds what
-//! it does about owners, and how it plans.
+//! Messages change what it knows and mark it as due for a plan; one plan a moment later covers
+//! all of them. It runs no timer but the one its last plan asked for. `actor/owners` starts and
+//! replaces owners, `actor/planning` plans and shows the result.
 
 mod owners;
 mod planning;
@@ -18,7 +18,7 @@ use actix::{
 use tracing::{info, warn};
 
 use super::breaker::Breaker;
-use super::pace::Pace;
+use super::pace::PoolPace;
 use super::reads::{live_rows, name_for};
 use super::reports::{Reports, of_adopted};
 use super::{Demand, ToPool};
@@ -34,19 +34,19 @@ use crate::ports::Controller;
 use crate::registry::{PoolView, Taken};
 use crate::supervise::{Envelope, ExitNotifier, Restarts, StopGuard, mailbox};
 
-/// How long an old owner may take to let go of its entry.
-const LETTING_GO: Duration = Duration::from_millis(50);
-/// How long an owner that dies again and again stays dead.
-const HOPELESS: Duration = Duration::from_secs(10);
+/// How long an owner that exits may take to release its entry.
+const ENTRY_RELEASE_DELAY: Duration = Duration::from_millis(50);
+/// When an owner that dies repeatedly is started again.
+const HOPELESS_RESTART_DELAY: Duration = Duration::from_secs(10);
 
-/// Holds what a pool begins with.
+/// Holds what a pool starts with.
 pub(crate) struct PoolStart {
     pub(crate) spec: Arc<PoolSpec>,
-    /// What the fleet remembers of it.
+    /// Its stored row.
     pub(crate) row: PoolRow,
     /// Whether the config no longer names it.
     pub(crate) removed: bool,
-    /// Which supervisor of this pool it is, for its obituary.
+    /// Which supervisor of this pool it is; an exit report names it.
     pub(crate) incarnation: u64,
     pub(crate) actor_ref: ActorRef<ToPool>,
     pub(crate) fleet: ActorRef<ToFleet>,
@@ -56,7 +56,7 @@ pub(crate) struct PoolStart {
     pub(crate) controller: Arc<Controller>,
 }
 
-/// Starts a pool; its end is told to the fleet as `PoolDied`.
+/// Starts a pool; its exit is reported to the fleet as `PoolDied`.
 pub(crate) fn start(start: PoolStart) -> StopGuard {
     start_with(start, instance::start)
 }
@@ -76,33 +76,33 @@ fn start_with(
 
 type SpawnOwner = Box<dyn Fn(Origin, Links) -> Result<Child, Taken>>;
 
-#[expect(clippy::struct_excessive_bools, reason = "each notes one thing; no two exclude another")]
+#[expect(clippy::struct_excessive_bools, reason = "each holds one fact; no two exclude another")]
 struct PoolSupervisor {
     links: Links,
     fleet: ActorRef<ToFleet>,
     spawn_owner: SpawnOwner,
     removed: bool,
     drained: bool,
-    quiet: bool,
+    quiesced: bool,
     demand: Demand,
     reports: Reports,
-    pace: Pace,
+    pace: PoolPace,
     children: BTreeMap<InstanceId, Child>,
-    deaths: BTreeMap<InstanceId, Restarts>,
+    restarts: BTreeMap<InstanceId, Restarts>,
     /// Instances whose row is being read for a new owner, and whether the last one panicked.
     reviving: BTreeMap<InstanceId, bool>,
-    /// Machines whose new owner is being named.
+    /// Machines whose new instance is being named.
     adopting: BTreeSet<MachineName>,
     due: bool,
     alarm: Option<SpawnHandle>,
-    shown: Shown,
-    // Dropped last: the children are halted before the fleet hears of the death.
+    shown: LastShown,
+    // Dropped last: the children are halted before the exit is reported to the fleet.
     _exit_notifier: ExitNotifier,
 }
 
-/// Remembers what was told, so that only changes are.
+/// Remembers what was shown and sent, so that only changes are.
 #[derive(Default)]
-struct Shown {
+struct LastShown {
     view: Option<PoolView>,
     accepts: Option<Accepts>,
     breaker: Option<Timestamp>,
@@ -136,17 +136,17 @@ impl PoolSupervisor {
             spawn_owner,
             removed,
             drained: row.drained,
-            quiet: false,
+            quiesced: false,
             demand: Demand::default(),
             reports: Reports::default(),
-            pace: Pace::new(breaker),
+            pace: PoolPace::new(breaker),
             children: BTreeMap::new(),
-            deaths: BTreeMap::new(),
+            restarts: BTreeMap::new(),
             reviving: BTreeMap::new(),
             adopting: BTreeSet::new(),
             due: false,
             alarm: None,
-            shown: Shown { breaker: row.breaker, ..Shown::default() },
+            shown: LastShown { breaker: row.breaker, ..LastShown::default() },
             _exit_notifier: exit_notifier,
         }
     }
@@ -169,7 +169,7 @@ impl Handler<Envelope<ToPool>> for PoolSupervisor {
 
     fn handle(&mut self, Envelope(message): Envelope<ToPool>, ctx: &mut Self::Context) {
         match message {
-            ToPool::Report(report) => self.hear(report, ctx),
+            ToPool::Report(report) => self.report(report, ctx),
             ToPool::Died { id, panicked } => self.died(id, panicked, ctx),
             ToPool::Demand(demand) => {
                 if self.demand != demand {
@@ -177,7 +177,7 @@ impl Handler<Envelope<ToPool>> for PoolSupervisor {
                     self.plan_soon(ctx);
                 }
             }
-            ToPool::Retire { id, ask } => self.pass_on(&id, ask),
+            ToPool::Retire { id, ask } => self.forward_retire(&id, ask),
             ToPool::Adopt { view, home, reply } => self.adopt(view, home, reply, ctx),
             ToPool::Apply(spec) => self.apply(spec, ctx),
             ToPool::Drain(drained) => {
@@ -188,7 +188,7 @@ impl Handler<Envelope<ToPool>> for PoolSupervisor {
                 self.removed = true;
                 self.plan_soon(ctx);
             }
-            ToPool::Quiesce => self.quiet = true,
+            ToPool::Quiesce => self.quiesced = true,
             ToPool::Introduce => self.introduce(ctx),
             ToPool::Halt => ctx.stop(),
             #[cfg(feature = "testing")]
@@ -197,13 +197,13 @@ impl Handler<Envelope<ToPool>> for PoolSupervisor {
     }
 }
 
-// What others want of the pool.
+// What others ask of the pool.
 impl PoolSupervisor {
     fn now(&self) -> Timestamp {
         self.links.base.clock.now()
     }
 
-    fn pass_on(&mut self, id: &InstanceId, ask: Retire) {
+    fn forward_retire(&mut self, id: &InstanceId, ask: Retire) {
         let Some(child) = self.children.get(id) else {
             let known = self.reports.get(id).is_some();
             ask.reply.send(Err(if known { Refusal::Unsettled } else { Refusal::Unknown }));
@@ -235,8 +235,8 @@ impl PoolSupervisor {
             reply.send(Err(Refusal::Taken));
             return;
         }
-        // To adopt is to ask to go; a sweep that calls everything an orphan is paced like any
-        // other. Who is refused now is found again at the next look.
+        // An adopted instance is asked to retire at once, so a sweep that takes everything for
+        // an orphan spends the budget. What is refused now is found again by the next sweep.
         let now = self.now();
         if !self.pace.spend(&self.links.spec.policy, now) {
             self.adopting.remove(&view.name);
@@ -252,18 +252,18 @@ impl PoolSupervisor {
                 let spec = &this.links.spec;
                 let ours = view.stamp.pool.as_ref() == Some(&spec.id);
                 let own = || Home { forge: spec.forge.clone(), scope: spec.scope.clone() };
-                // Elsewhere its runner would be looked for in vain, and its work too.
+                // Anywhere else its runner would not be found, nor the job it may be running.
                 let Some(home) = origin.or(home.map(|home| *home)).or_else(|| ours.then(own)) else {
                     warn!(
                         machine.name = %machine,
-                        "machine `{machine}` is of no pool we know, and has no record: put its pool \
-                         back into the config, or delete it by hand once it is idle"
+                        "machine `{machine}`: not adopted, its pool is unknown and it has no record; put \
+                         its pool back into the config, or delete it by hand once it is idle"
                     );
                     return Err(Refusal::Unknown);
                 };
                 this.start_owner(id.clone(), Origin::Adopted(id.clone(), Box::new(view), home))
                     .map_err(|Taken| Refusal::Taken)?;
-                info!(instance.id = %id, machine.name = %machine, "adopting machine `{machine}`");
+                info!(instance.id = %id, machine.name = %machine, "instance {id}: adopts machine `{machine}`");
                 let revision = this.links.spec.revision.clone();
                 this.reports.expect(of_adopted(id.clone(), revision, this.now()));
                 this.plan_soon(ctx);
@@ -273,7 +273,7 @@ impl PoolSupervisor {
         }));
     }
 
-    /// Says everything again to a ledger that has just begun, and lets everyone do so.
+    /// Reports everything to a new ledger, and lets every instance do so.
     fn introduce(&mut self, ctx: &mut Context<Self>) {
         self.shown.accepts = None;
         for child in self.children.values() {

@@ -6,10 +6,10 @@
 //!                                    └───────────────┘ (5 s to 5 min)
 //! ```
 //!
-//! Counted per pool and revision: an edited pool begins with a clean slate, and what becomes
-//! of machines of the old shape says nothing about the new one. Anyone who becomes ready
-//! closes the breaker, whoever was the probe. Machines under way when it opens may fail
-//! without making the wait longer: they were begun in better faith.
+//! Failures are counted per pool and revision: an edited pool starts at zero, and machines of the
+//! old shape say nothing about the new one. Any instance that becomes ready closes the breaker,
+//! whichever was the probe. Machines that had started when it opened may fail without making the
+//! wait longer.
 
 use std::time::Duration;
 
@@ -17,35 +17,36 @@ use crate::backoff::doubled;
 use crate::model::{InstanceId, Timestamp, after};
 
 /// How many failures in a row open the breaker.
-const REQUEST_TIMEOUT: u32 = 3;
-const FIRST_WAIT: Duration = Duration::from_secs(5);
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
+const FAILURES_TO_OPEN: u32 = 3;
+const FIRST_PROBE_DELAY: Duration = Duration::from_secs(5);
+const MAX_PROBE_DELAY: Duration = Duration::from_mins(5);
 
 /// Remembers how creation went lately.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Breaker {
     failures: u32,
-    open: Option<Open>,
+    open: Option<OpenBreaker>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Open {
+struct OpenBreaker {
     since: Timestamp,
     /// How many probes have failed.
     rounds: u32,
-    /// When the next probe may go.
+    /// When the next probe may start.
     until: Timestamp,
     probe: Option<InstanceId>,
 }
 
 impl Breaker {
-    /// Returns a breaker as an earlier supervisor left it; a probe may go at once.
+    /// Returns a breaker as an earlier supervisor left it; a probe may start at once.
     pub(crate) fn restored(open_since: Option<Timestamp>, now: Timestamp) -> Self {
-        let open = open_since.map(|since| Open { since, rounds: 0, until: now, probe: None });
-        Self { failures: open.as_ref().map_or(0, |_| REQUEST_TIMEOUT), open }
+        let open =
+            open_since.map(|since| OpenBreaker { since, rounds: 0, until: now, probe: None });
+        Self { failures: open.as_ref().map_or(0, |_| FAILURES_TO_OPEN), open }
     }
 
-    /// Returns how many may be made now: as many as you like, one probe, or none.
+    /// Returns how many may be created now: any number, one probe, or none.
     pub(crate) fn admits(&self, now: Timestamp) -> u32 {
         match &self.open {
             None => u32::MAX,
@@ -53,19 +54,19 @@ impl Breaker {
         }
     }
 
-    /// Notes that an instance is being made; the first one while open is the probe.
+    /// Takes that an instance may start; the first one while open is the probe.
     pub(crate) fn began(&mut self, id: &InstanceId) {
         if let Some(open) = &mut self.open {
             open.probe.get_or_insert_with(|| id.clone());
         }
     }
 
-    /// Notes that an instance became ready.
+    /// Takes that an instance became ready.
     pub(crate) fn ready(&mut self) {
         *self = Self::default();
     }
 
-    /// Notes that an instance never became ready.
+    /// Takes that an instance never became ready.
     pub(crate) fn failed(&mut self, id: &InstanceId, now: Timestamp) {
         self.failures = self.failures.saturating_add(1);
         match &mut self.open {
@@ -74,15 +75,19 @@ impl Breaker {
                 open.until = after(now, wait(open.rounds));
                 open.probe = None;
             }
-            None if self.failures >= REQUEST_TIMEOUT => {
-                self.open =
-                    Some(Open { since: now, rounds: 0, until: after(now, wait(0)), probe: None });
+            None if self.failures >= FAILURES_TO_OPEN => {
+                self.open = Some(OpenBreaker {
+                    since: now,
+                    rounds: 0,
+                    until: after(now, wait(0)),
+                    probe: None,
+                });
             }
             Some(_) | None => {}
         }
     }
 
-    /// Notes that an instance is gone; a probe that went without a word proves nothing.
+    /// Takes that an instance is gone; a probe that went without an outcome proves nothing.
     pub(crate) fn gone(&mut self, id: &InstanceId, now: Timestamp) {
         if let Some(open) = &mut self.open
             && open.probe.as_ref() == Some(id)
@@ -97,12 +102,12 @@ impl Breaker {
         self.open.as_ref().map(|open| open.since)
     }
 
-    /// Returns when a probe may go, if that is still to come.
-    pub(crate) fn next_look(&self, now: Timestamp) -> Option<Timestamp> {
+    /// Returns when a probe may start, if that is still to come.
+    pub(crate) fn next_probe(&self, now: Timestamp) -> Option<Timestamp> {
         self.open.as_ref().map(|open| open.until).filter(|until| *until > now)
     }
 
-    /// Returns the sentence for people.
+    /// Returns why it is open or closed, for people.
     pub(crate) fn why(&self) -> String {
         match &self.open {
             None => "an instance became ready, or the pool was edited".into(),
@@ -112,7 +117,7 @@ impl Breaker {
 }
 
 fn wait(rounds: u32) -> Duration {
-    doubled(FIRST_WAIT, LONGEST_WAIT, rounds)
+    doubled(FIRST_PROBE_DELAY, MAX_PROBE_DELAY, rounds)
 }
 
 #[cfg(test)]
@@ -148,7 +153,7 @@ mod tests {
     fn one_probe_goes_when_the_wait_is_over() {
         let mut breaker = opened();
         assert_eq!(breaker.admits(at(4)), 0);
-        assert_eq!(breaker.next_look(at(4)), Some(at(5)));
+        assert_eq!(breaker.next_probe(at(4)), Some(at(5)));
         assert_eq!(breaker.admits(at(5)), 1);
         breaker.began(&"probe".into());
         assert_eq!(breaker.admits(at(600)), 0, "one probe at a time");
@@ -164,13 +169,13 @@ mod tests {
         for expected in [10, 20, 40, 80, 160, 300, 300] {
             breaker.began(&"probe".into());
             breaker.failed(&"probe".into(), at(now));
-            assert_eq!(breaker.next_look(at(now)), Some(at(now + expected)));
+            assert_eq!(breaker.next_probe(at(now)), Some(at(now + expected)));
             now += expected;
         }
     }
 
     #[test]
-    fn those_under_way_when_it_opens_do_not_make_the_wait_longer() {
+    fn those_that_started_before_it_opened_do_not_make_the_wait_longer() {
         let mut breaker = opened();
         for name in ["d", "e", "f"] {
             breaker.failed(&name.into(), at(1));

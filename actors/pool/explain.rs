@@ -1,17 +1,17 @@
-//! Tells people why a pool has as many instances as it has.
+//! Explains why a pool has as many instances as it has.
 
 use crate::model::{Event, State, Timestamp, elapsed};
 use crate::registry::PoolView;
 
-/// How many of a pool's last events are told.
-const LAST: usize = 5;
+/// How many of a pool's last events are listed.
+const MAX_EVENTS: usize = 5;
 
 /// Explains a pool in sentences, the most pressing first.
 pub fn explain_pool(view: &PoolView, events: &[Event], now: Timestamp) -> Vec<String> {
     let mut lines = vec![numbers(view)];
     lines.extend(holding_back(view, now));
-    let latest = events.len().saturating_sub(LAST);
-    lines.extend(events[latest..].iter().map(|event| told(event, now)));
+    let latest = events.len().saturating_sub(MAX_EVENTS);
+    lines.extend(events[latest..].iter().map(|event| event_line(event, now)));
     lines
 }
 
@@ -22,27 +22,23 @@ fn numbers(view: &PoolView) -> String {
         .map(|(state, count)| format!("{count} {state}"))
         .collect::<Vec<_>>()
         .join(", ");
-    let have = if states.is_empty() { "nobody".into() } else { states };
+    let have = if states.is_empty() { "no instances".into() } else { states };
     let jobs = match view.demand {
         0 => "no waiting job".to_owned(),
         1 => "1 waiting job".to_owned(),
         more => format!("{more} waiting jobs"),
     };
-    format!(
-        "pool `{}` wants {} of at most {} for {jobs} and has {have}",
-        view.id, view.want, view.max
-    )
+    format!("pool `{}`: target {} of {} for {jobs}; {have}", view.id, view.want, view.max)
 }
 
-/// Returns what keeps the pool from having what it wants.
+/// Returns what keeps the pool from its target.
 fn holding_back(view: &PoolView, now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     if view.draining {
-        lines.push("it drains: everyone free is asked to go and nobody is made".into());
+        lines.push("it drains: every free instance is asked to retire and none is created".into());
     }
     if !view.settled {
-        lines
-            .push("it makes nobody yet: not every machine it began with has been looked at".into());
+        lines.push("it creates nothing yet: not every machine it started with is checked".into());
     }
     if let Some(since) = view.breaker {
         lines.push(format!(
@@ -63,7 +59,7 @@ fn holding_back(view: &PoolView, now: Timestamp) -> Vec<String> {
         .sum();
     if leaving > 0 {
         lines.push(format!(
-            "{leaving} on the way out hold their places until the provider confirms that their \
+            "{leaving} terminating hold their places until the provider confirms that their \
              machines are gone"
         ));
     }
@@ -78,7 +74,7 @@ fn holding_back(view: &PoolView, now: Timestamp) -> Vec<String> {
     lines
 }
 
-fn told(event: &Event, now: Timestamp) -> String {
+fn event_line(event: &Event, now: Timestamp) -> String {
     format!("{} ago: {}", span(event.last_at, now), event.what)
 }
 
@@ -108,10 +104,10 @@ mod tests {
             shunned: vec![],
         };
         let text = explain_pool(&view, &[], now).join("\n");
-        assert!(text.contains("wants 3 of at most 3"), "{text}");
+        assert!(text.contains("target 3 of 3"), "{text}");
         assert!(text.contains("2 busy, 1 deleting"), "{text}");
         assert!(text.contains("at its maximum"), "{text}");
-        assert!(text.contains("1 on the way out"), "{text}");
+        assert!(text.contains("1 terminating"), "{text}");
         assert!(text.contains("1 stuck"), "{text}");
 
         view.shunned = vec![("node-7".into(), 4)];
@@ -123,9 +119,9 @@ mod tests {
         view.breaker = Some(now);
         view.states = StateCounts::default();
         let text = explain_pool(&view, &[], now).join("\n");
-        assert!(text.contains("has nobody"), "{text}");
+        assert!(text.contains("no instances"), "{text}");
         assert!(text.contains("it drains"), "{text}");
-        assert!(text.contains("looked at"), "{text}");
+        assert!(text.contains("not every machine it started with is checked"), "{text}");
         assert!(text.contains("one probe"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Pools, rows and reports for unit tests, and the ground an actor stands on there.
+//! Pools, rows and reports for unit tests, and the ports an actor needs there.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use proptest::prelude::*;
 use tokio::task::AbortHandle;
 
-use super::Report;
+use super::InstanceReport;
 use super::reports::of_new;
 use crate::base::Base;
 use crate::instance::{Permit, requested_row};
@@ -31,7 +31,7 @@ pub(crate) struct TestPorts {
     pub(crate) rows: Mutex<BTreeMap<InstanceId, Instance>>,
     /// How many listings of rows will fail.
     pub(crate) broken_reads: AtomicU64,
-    random_words: AtomicU64,
+    random_calls: AtomicU64,
 }
 
 impl TestPorts {
@@ -58,7 +58,7 @@ impl Clock for TestPorts {
 
 impl Chance for TestPorts {
     fn word(&self) -> u64 {
-        self.random_words.fetch_add(1, Ordering::Relaxed)
+        self.random_calls.fetch_add(1, Ordering::Relaxed)
     }
 }
 
@@ -222,15 +222,17 @@ pub(crate) fn spec(min_idle: u32, max: u32) -> PoolSpec {
 }
 
 /// Returns a report of an instance that has been in this state since the beginning.
-pub(crate) fn report(id: &str, state: State) -> Report {
-    Report {
+pub(crate) fn report(id: &str, state: State) -> InstanceReport {
+    InstanceReport {
         state,
         occupies: state != State::Deleted,
         ..of_new(id.into(), Revision::from("new"), at(0))
     }
 }
 
-pub(crate) fn reports<const N: usize>(reports: [Report; N]) -> BTreeMap<InstanceId, Report> {
+pub(crate) fn reports<const N: usize>(
+    reports: [InstanceReport; N],
+) -> BTreeMap<InstanceId, InstanceReport> {
     reports.into_iter().map(|report| (report.id.clone(), report)).collect()
 }
 
@@ -245,16 +247,16 @@ prop_compose! {
         machine_gone in any::<bool>(),
         stuck in prop::bool::weighted(0.1),
         unnamed in any::<bool>(),
-    ) -> Report {
+    ) -> InstanceReport {
         let wants = match state {
             State::PendingCreate => Some(Permit::Start),
             State::PendingDelete => Some(Permit::Delete),
             State::Creating | State::Starting | State::Idle | State::Reserved | State::Busy
             | State::Retiring | State::Ended | State::Deleting | State::Deleted => None,
         };
-        Report {
+        InstanceReport {
             since: at(since),
-            born: at(since),
+            created_at: at(since),
             removal,
             revision: revision.into(),
             // Nothing exists yet, so it is nowhere.
@@ -275,14 +277,14 @@ prop_compose! {
     }
 }
 
-pub(crate) fn any_reports() -> impl Strategy<Value = BTreeMap<InstanceId, Report>> {
+pub(crate) fn any_reports() -> impl Strategy<Value = BTreeMap<InstanceId, InstanceReport>> {
     prop::collection::vec(any_report(), 0..60).prop_map(|reports| {
         reports
             .into_iter()
             .enumerate()
             .map(|(at, report)| {
                 let id = InstanceId::new(format!("i{at:02}"));
-                (id.clone(), Report { id, ..report })
+                (id.clone(), InstanceReport { id, ..report })
             })
             .collect()
     })

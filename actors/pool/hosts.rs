@@ -1,11 +1,11 @@
 //! Which hosts fail to bring machines up, so that the next ones are asked to go elsewhere.
 //!
 //! A host's score is the number of machines in a row that never became ready there. From
-//! [`BAD`] on it is shunned for [`FORGIVEN`] after its last failure, then tried again. Never
+//! [`FAILURES_TO_SHUN`] on it is shunned for [`SHUN_DURATION`] after its last failure, then tried again. Never
 //! more than a minority is shunned, the worst first: when most hosts fail the hosts are not
-//! the cause, and a pool that avoids them all would make nobody (F30).
+//! the cause, and a pool that avoids them all would create nothing (F30).
 //!
-//! Avoiding is a wish: the provider has the last word on where a machine goes.
+//! The provider may ignore it: it has the last word on where a machine goes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,38 +13,38 @@ use std::time::Duration;
 use crate::model::{HostName, Timestamp, is_due};
 
 /// From how many failures in a row on a host is shunned.
-const BAD: u32 = 3;
+const FAILURES_TO_SHUN: u32 = 3;
 /// How long after its last failure a host is tried again.
-const FORGIVEN: Duration = Duration::from_mins(10);
-/// How many hosts are remembered; more shares than that limit nobody.
-const HOSTS: usize = 1024;
+const SHUN_DURATION: Duration = Duration::from_mins(10);
+/// How many hosts are remembered; more shares than that limit nothing.
+const MAX_HOSTS: usize = 1024;
 
-/// Remembers every host and how machines fared there.
+/// Remembers how many machines in a row failed on each host.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hosts(BTreeMap<HostName, Score>);
+pub(crate) struct Hosts(BTreeMap<HostName, HostScore>);
 
 #[derive(Clone, Debug, Default)]
-struct Score {
+struct HostScore {
     failures: u32,
     last_failed: Option<Timestamp>,
 }
 
 impl Hosts {
-    /// Notes that a machine is on a host.
+    /// Takes that a machine is on a host.
     pub(crate) fn seen(&mut self, host: &HostName) {
-        if self.0.len() < HOSTS && !self.0.contains_key(host) {
-            self.0.insert(host.clone(), Score::default());
+        if self.0.len() < MAX_HOSTS && !self.0.contains_key(host) {
+            self.0.insert(host.clone(), HostScore::default());
         }
     }
 
-    /// Notes that a machine became ready there.
+    /// Takes that a machine became ready there.
     pub(crate) fn ready(&mut self, host: &HostName) {
         if let Some(score) = self.0.get_mut(host) {
-            *score = Score::default();
+            *score = HostScore::default();
         }
     }
 
-    /// Notes that a machine never became ready there.
+    /// Takes that a machine never became ready there.
     pub(crate) fn failed(&mut self, host: &HostName, now: Timestamp) {
         if let Some(score) = self.0.get_mut(host) {
             score.failures = score.failures.saturating_add(1);
@@ -62,8 +62,10 @@ impl Hosts {
         let mut bad: Vec<(HostName, u32)> = self
             .0
             .iter()
-            .filter(|(_, score)| score.failures >= BAD)
-            .filter(|(_, score)| score.last_failed.is_some_and(|at| !is_due(at, FORGIVEN, now)))
+            .filter(|(_, score)| score.failures >= FAILURES_TO_SHUN)
+            .filter(|(_, score)| {
+                score.last_failed.is_some_and(|at| !is_due(at, SHUN_DURATION, now))
+            })
             .map(|(host, score)| (host.clone(), score.failures))
             .collect();
         bad.sort_by_key(|(_, failures)| std::cmp::Reverse(*failures));

@@ -1,20 +1,19 @@
-//! What can be said to a pool.
+//! The messages of a pool.
 
 use std::sync::Arc;
 
 use crate::instance::{Consent, Permit, Retire};
 use crate::mail::Reply;
 use crate::model::{
-    Home, HostName, InstanceId, MachineView, PoolSpec, Refusal, Registration, Revision, State,
-    Timestamp, Urgency,
+    Home, HostName, InstanceId, MachineView, PoolSpec, Refusal, Revision, State, Timestamp, Urgency,
 };
 
-/// A letter to a pool.
+/// A message to a pool.
 #[derive(Debug)]
 pub enum ToPool {
-    /// One of its instances shows itself after a durable change.
-    Report(Report),
-    /// One of its instances is gone.
+    /// One of its instances reports after a durable change.
+    Report(InstanceReport),
+    /// The owner of one of its instances exited.
     Died {
         id: InstanceId,
         /// Whether by a panic.
@@ -22,28 +21,28 @@ pub enum ToPool {
     },
     /// How much work waits for it.
     Demand(Demand),
-    /// The reaper wants an instance gone; spends the pool's budget.
+    /// The reaper asks an instance to retire; spends the pool's budget.
     Retire {
         id: InstanceId,
-        /// Why, and whom to answer.
+        /// Why, and where the answer goes.
         ask: Retire,
     },
     /// A machine of ours has no record; the pool gives it an owner.
     Adopt {
         view: MachineView,
-        /// Where runners of the pool it was made for register now, if that pool is known.
+        /// Where runners of the pool it was created for register now, if that pool is known.
         home: Option<Box<Home>>,
-        /// What became of it.
+        /// The adopting instance, or why there is none.
         reply: Reply<Result<InstanceId, Refusal>>,
     },
     Apply(Arc<PoolSpec>),
-    /// Let everyone go who is free, create nobody; or take that back.
+    /// Ask every free instance to retire and create none; or stop doing so.
     Drain(bool),
-    /// The pool is no longer in the config: drain until nobody is left, then say so.
+    /// The pool is no longer in the config: drain until no instance is left, then report that.
     Remove,
-    /// Create nobody any more; the process shuts down.
+    /// Create and delete nothing more; the process shuts down.
     Quiesce,
-    /// The ledger is new: say everything to it again.
+    /// The ledger is new: report everything to it again.
     Introduce,
     /// Its parent is gone or shuts down.
     Halt,
@@ -55,14 +54,13 @@ pub enum ToPool {
 /// Shows what a pool must know of one of its instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "four facts that do not exclude each other")]
-pub struct Report {
+pub struct InstanceReport {
     pub id: InstanceId,
-    /// Where it is in its life.
     pub state: State,
     pub since: Timestamp,
-    /// When the wish for it became durable.
-    pub born: Timestamp,
-    /// The strongest wish it carries.
+    /// When the request for it became durable.
+    pub created_at: Timestamp,
+    /// The strongest removal request for it.
     pub removal: Option<Urgency>,
     pub revision: Revision,
     /// Where its machine runs.
@@ -73,35 +71,27 @@ pub struct Report {
     pub occupies: bool,
     /// The permit it waits for.
     pub wants: Option<Permit>,
-    /// Whether its machine was looked at since the owner started.
-    pub looked: bool,
-    /// Whether it is stuck.
+    /// Whether its machine was read or listed since the owner started.
+    pub checked: bool,
     pub stuck: bool,
-    /// Whether it works and nobody has named its job yet.
+    /// Whether it works and its job is not known yet.
     pub unnamed: bool,
     /// How it ended, where that says something about the pool's health.
-    pub outcome: Option<Outcome>,
-}
-
-impl Report {
-    /// Returns whether the registration may exist.
-    pub(crate) fn is_registered(registration: &Registration) -> bool {
-        registration.may_exist()
-    }
+    pub outcome: Option<StartOutcome>,
 }
 
 /// Tells what an instance's life says about its pool's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StartOutcome {
     Ready,
-    /// It never did: create or boot failed.
+    /// It never became ready: create or boot failed.
     Failed,
 }
 
 /// Tells how much work waits for a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
-    /// Jobs that want a runner of this pool and have no instance promised.
+    /// Jobs that want a runner of this pool and are offered to no instance.
     pub queued: u32,
     /// Whether there is work that cannot be served now; worth exactly one instance.
     pub blocked: bool,
@@ -109,5 +99,5 @@ pub struct Demand {
     pub oldest: Option<Timestamp>,
 }
 
-/// What a pool says about a wish it passed on; see [`Consent`].
+/// What an instance answers to a removal request; see [`Consent`].
 pub type RetireAnswer = Result<Consent, Refusal>;

@@ -1,19 +1,21 @@
-//! How many, and whom to let go.
+//! A pool: how many instances there should be, and which of them may go.
 //!
-//! A pool keeps the picture its instances report (`reports`), decides from it how many to
-//! make and whom to ask to go (`plan`, a pure function), and paces that: permits, a budget
-//! a breaker and hosts to avoid (`pace`, `breaker`, `hosts`). The supervisor (`actor`) is the shell around
-//! them: it gives every row an owner, and every dead owner a successor.
+//! A pool keeps what its instances last reported (`reports`), decides from it how many to create
+//! and which to ask to retire (`plan`, a pure function), and paces that: permits, a budget, a
+//! breaker and hosts to avoid (`pace`, `breaker`, `hosts`). The supervisor is the shell around them
+//! (`actor`): it gives every row an owner and replaces an owner that dies (`actor/owners`), and it
+//! carries plans out (`actor/planning`).
 //!
 //! ```text
 //!   demand ─┐                       ┌─► start an owner, permit it to create
 //!   reports ┼─► plan ─► pace ───────┼─► permit to delete
-//!   config ─┘   (how many) (how fast)└─► ask to go: the instance decides
+//!   config ─┘   (how many) (how fast)└─► ask to retire: the instance decides
 //! ```
 //!
 //! A pool never deletes and never writes a row. What it promises: no more than `max` places
-//! are held at once, nobody who works is asked to go, nothing is made before every row it
-//! began with was looked at, and no dead owner is forgotten before its row says `deleted`.
+//! are held at once, no instance that works is asked to retire, no instance is created before the
+//! machine of every row it started with was checked, and no dead owner is given up before its row
+//! says `deleted`.
 
 mod actor;
 mod breaker;
@@ -22,7 +24,6 @@ mod explain;
 pub(crate) mod fixtures;
 mod hosts;
 mod messages;
-mod name;
 mod pace;
 mod plan;
 mod reads;
@@ -30,6 +31,6 @@ mod reports;
 
 pub(crate) use actor::{PoolStart, start};
 pub use explain::explain_pool;
-pub use messages::{Demand, Outcome, Report, RetireAnswer, ToPool};
+pub use messages::{Demand, InstanceReport, RetireAnswer, StartOutcome, ToPool};
 #[cfg(feature = "testing")]
-pub(crate) use plan::{Mood, plan};
+pub(crate) use plan::{PlanLimits, plan};

@@ -1,4 +1,4 @@
-//! How fast: start permits, delete permits, and the budget for asking instances to go.
+//! How fast: start permits, delete permits, and the budget for asking instances to retire.
 //!
 //! An instance holds its start permit from the grant until it is ready, has failed or is
 //! gone, and its delete permit until the provider confirmed the absence. Both are read off
@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::Report;
+use super::InstanceReport;
 use super::breaker::Breaker;
 use super::hosts::Hosts;
 use crate::instance::Permit;
@@ -17,42 +17,40 @@ use crate::model::{HostName, InstanceId, Policy, State, Timestamp, after, elapse
 /// How many machines of a pool may be under deletion at once.
 const DELETE_PERMITS: u32 = 32;
 /// The window in which the retire budget is counted.
-const WINDOW: Duration = Duration::from_mins(1);
+const RETIRE_BUDGET_WINDOW: Duration = Duration::from_mins(1);
 
 /// Remembers what was permitted and spent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pace {
+pub(crate) struct PoolPace {
     /// Permits that were granted and that no report shows in use yet.
     granted: BTreeMap<InstanceId, Permit>,
     /// Hosts that were ever seen; each can take its share of starts.
     pub(crate) hosts: Hosts,
-    /// When somebody was asked to go, within the last minute.
+    /// When instances were asked to retire, within the last minute.
     spent: VecDeque<Timestamp>,
     /// Whether creation is held after failures.
     pub(crate) breaker: Breaker,
 }
 
-/// Holds who waits for which permit, the longest waiting first, and how many are free.
+/// Holds which instances wait for which permit, the longest waiting first, and how many are free.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Queue {
-    /// How many may begin to be made.
+pub(crate) struct PermitQueue {
+    /// How many machines may start.
     pub(crate) free_starts: u32,
-    /// How many may begin to be deleted.
+    /// How many machines may be deleted.
     pub(crate) free_deletes: u32,
-    /// Who waits to be made.
     pub(crate) starts: Vec<InstanceId>,
-    /// Who waits to be deleted.
     pub(crate) deletes: Vec<InstanceId>,
 }
 
-impl Pace {
+impl PoolPace {
     /// Returns the pace of a pool whose breaker is in this position.
     pub(crate) fn new(breaker: Breaker) -> Self {
         Self { breaker, ..Self::default() }
     }
 
-    /// Notes what a report shows: hosts, and permits that are in use by now.
-    pub(crate) fn note(&mut self, report: &Report) {
+    /// Takes what a report shows: its host, and a permit that is in use by now.
+    pub(crate) fn update(&mut self, report: &InstanceReport) {
         if let Some(host) = &report.host {
             self.hosts.seen(host);
         }
@@ -61,18 +59,18 @@ impl Pace {
         }
     }
 
-    /// Notes that an owner is gone; its successor asks again for what it needs.
+    /// Takes a permit back from an owner that exited; its successor asks again.
     pub(crate) fn owner_gone(&mut self, id: &InstanceId) {
         self.granted.remove(id);
     }
 
-    /// Notes that an instance is gone for good.
-    pub(crate) fn forget(&mut self, id: &InstanceId, now: Timestamp) {
+    /// Removes an instance that is deleted.
+    pub(crate) fn remove(&mut self, id: &InstanceId, now: Timestamp) {
         self.granted.remove(id);
         self.breaker.gone(id, now);
     }
 
-    /// Notes that a permit was given out.
+    /// Remembers that a permit was granted.
     pub(crate) fn grant(&mut self, id: &InstanceId, permit: Permit) {
         if permit == Permit::Start {
             self.breaker.began(id);
@@ -80,9 +78,13 @@ impl Pace {
         self.granted.insert(id.clone(), permit);
     }
 
-    /// Returns who waits, and how many permits are free.
-    pub(crate) fn queue(&self, policy: &Policy, reports: &BTreeMap<InstanceId, Report>) -> Queue {
-        let mut starting = Starting::default();
+    /// Returns which instances wait, and how many permits are free.
+    pub(crate) fn queue(
+        &self,
+        policy: &Policy,
+        reports: &BTreeMap<InstanceId, InstanceReport>,
+    ) -> PermitQueue {
+        let mut starting = StartingMachines::default();
         let mut deleting = 0_u32;
         let mut starts = Vec::new();
         let mut deletes = Vec::new();
@@ -98,7 +100,7 @@ impl Pace {
                 },
             }
         }
-        Queue {
+        PermitQueue {
             free_starts: starting.free(policy, self.hosts.len()),
             free_deletes: DELETE_PERMITS.saturating_sub(deleting),
             starts: longest_waiting(starts),
@@ -106,15 +108,16 @@ impl Pace {
         }
     }
 
-    /// Returns how many may still be asked to go within this minute.
+    /// Returns how many instances may still be asked to retire within this minute.
     pub(crate) fn budget(&self, policy: &Policy, now: Timestamp) -> u32 {
-        let spent = self.spent.iter().filter(|at| elapsed(**at, now) < WINDOW).count();
+        let spent =
+            self.spent.iter().filter(|at| elapsed(**at, now) < RETIRE_BUDGET_WINDOW).count();
         policy.retire_budget.saturating_sub(u32::try_from(spent).unwrap_or(u32::MAX))
     }
 
     /// Spends one from the budget; returns whether there was one.
     pub(crate) fn spend(&mut self, policy: &Policy, now: Timestamp) -> bool {
-        self.spent.retain(|at| elapsed(*at, now) < WINDOW);
+        self.spent.retain(|at| elapsed(*at, now) < RETIRE_BUDGET_WINDOW);
         if self.budget(policy, now) == 0 {
             return false;
         }
@@ -122,24 +125,26 @@ impl Pace {
         true
     }
 
-    /// Returns when pace alone will allow more: a spent budget, or a probe that may go.
-    pub(crate) fn next_look(&self, policy: &Policy, now: Timestamp) -> Option<Timestamp> {
+    /// Returns when pace alone will allow more: the budget is refilled, or a probe may start.
+    pub(crate) fn next_plan(&self, policy: &Policy, now: Timestamp) -> Option<Timestamp> {
         let budget = (self.budget(policy, now) == 0)
-            .then(|| self.spent.iter().map(|at| after(*at, WINDOW)).find(|at| *at > now))
+            .then(|| {
+                self.spent.iter().map(|at| after(*at, RETIRE_BUDGET_WINDOW)).find(|at| *at > now)
+            })
             .flatten();
-        [budget, self.breaker.next_look(now)].into_iter().flatten().min()
+        [budget, self.breaker.next_probe(now)].into_iter().flatten().min()
     }
 }
 
-/// Counts machines that are coming up, by host where that is known.
+/// Counts machines that start, by host where that is known.
 #[derive(Default)]
-struct Starting {
+struct StartingMachines {
     all: u32,
     unplaced: u32,
     by_host: BTreeMap<HostName, u32>,
 }
 
-impl Starting {
+impl StartingMachines {
     fn count(&mut self, host: Option<&HostName>) {
         self.all += 1;
         match host {
@@ -164,7 +169,7 @@ impl Starting {
 }
 
 /// Returns the permit that an instance holds.
-fn holds(report: &Report, granted: Option<Permit>) -> Option<Permit> {
+fn holds(report: &InstanceReport, granted: Option<Permit>) -> Option<Permit> {
     match report.state {
         State::PendingCreate | State::PendingDelete => {
             granted.filter(|permit| waits_in(*permit) == report.state)
@@ -188,7 +193,7 @@ fn waits_in(permit: Permit) -> State {
     }
 }
 
-fn longest_waiting(mut waiting: Vec<&Report>) -> Vec<InstanceId> {
+fn longest_waiting(mut waiting: Vec<&InstanceReport>) -> Vec<InstanceId> {
     waiting.sort_by_key(|report| report.since);
     waiting.into_iter().map(|report| report.id.clone()).collect()
 }

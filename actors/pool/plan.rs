@@ -1,114 +1,113 @@
-//! Decides how many instances a pool should have, and who may go.
+//! Decides how many instances a pool should have, and which may go.
 //!
 //! `want = clamp(busy + reserved + demand + min_idle, 0, max)`. Scale-up is at once;
-//! scale-down waits until an instance has been idle for `scale_down_after`. Only the free
-//! are asked to go, and asking is all that happens: the instance decides.
+//! scale-down waits until an instance has been idle for `scale_down_after`. Only free instances
+//! are asked to retire, and asking is all that happens: the instance decides.
 //!
-//! A machine shows its worker before the forge's notice says whose job that is. Until then
-//! the job is both `busy` and demand, and would be served twice; so each such machine is taken
-//! for one of the waiting jobs, for as long as a notice may take and no longer.
+//! A machine shows its worker before the forge's notice says which job that is. Until then
+//! the job is both `busy` and demand, and would be served twice; so each such machine counts
+//! as one of the waiting jobs, for as long as a notice may take and no longer.
 //!
 //! Planning is a function of what is known and of `now`. When nothing changes it has nothing
-//! to add, and `next_look` says when time alone will change its mind, so no timer runs
-//! without a reason.
+//! to add, and `next_plan` says when time alone will change that, so no timer runs without a
+//! reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::{Demand, Report};
+use super::{Demand, InstanceReport};
 use crate::model::{Binding, InstanceId, PoolSpec, Reason, State, Timestamp, after, is_due};
 
 /// How long the notice of a job may take that a machine already shows.
-const NOTICE: Duration = Duration::from_mins(1);
+const NOTICE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Holds what limits a plan besides the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mood {
-    /// Everyone free goes, nobody is made.
+pub(crate) struct PlanLimits {
+    /// Every free instance is asked to retire, and none is created.
     pub(crate) draining: bool,
-    /// Every row the pool began with was looked at.
+    /// The machine of every row the pool started with was checked.
     pub(crate) settled: bool,
-    /// The breaker is closed, so that whoever goes can be replaced.
+    /// The breaker is closed, so that an instance that goes can be replaced.
     pub(crate) healthy: bool,
-    /// How many may be made now, by permits and breaker.
+    /// How many may be created now, by permits and breaker.
     pub(crate) admits: u32,
-    /// How many may be asked to go now, by the budget.
+    /// How many may be asked to retire now, by the budget.
     pub(crate) budget: u32,
 }
 
 /// Holds what a pool should do now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct PoolPlan {
     /// How many instances there should be.
     pub(crate) want: u32,
-    /// How many to make.
     pub(crate) create: u32,
-    /// Whom to ask to go, in this order, and why.
+    /// Which to ask to retire, in this order, and why.
     pub(crate) retire: Vec<(InstanceId, Reason)>,
     /// When time alone will change the plan.
-    pub(crate) next_look: Option<Timestamp>,
+    pub(crate) next_plan: Option<Timestamp>,
 }
 
 /// Decides what a pool should do now.
 pub(crate) fn plan(
     spec: &PoolSpec,
-    reports: &BTreeMap<InstanceId, Report>,
+    reports: &BTreeMap<InstanceId, InstanceReport>,
     demand: Demand,
-    mood: Mood,
+    limits: PlanLimits,
     now: Timestamp,
-) -> Plan {
-    let tally = Tally::of(reports);
+) -> PoolPlan {
+    let tally = PoolTally::of(reports);
     let unnamed = unnamed(reports, now);
-    let want = want(spec, tally, unserved(demand, &unnamed), mood);
+    let want = want(spec, tally, unserved(demand, &unnamed), limits);
     let idle = idle(reports);
-    let mut retire = if mood.draining {
-        everyone_free(reports)
+    let mut retire = if limits.draining {
+        all_free(reports)
     } else {
         let mut leaving = spent(spec, &idle, now);
-        leaving.extend(outdated(spec, &idle, tally.missing(spec, want), mood, now));
+        leaving.extend(outdated(spec, &idle, tally.missing(spec, want), limits, now));
         let surplus = tally.capacity().saturating_sub(count(&leaving)).saturating_sub(want);
         leaving.extend(surplus_of(spec, &idle, &leaving, surplus, now));
         leaving
     };
-    retire.truncate(usize::try_from(mood.budget).unwrap_or(usize::MAX));
+    retire.truncate(usize::try_from(limits.budget).unwrap_or(usize::MAX));
 
     let remaining = tally.capacity().saturating_sub(count(&retire));
-    let create = if mood.draining || !mood.settled {
+    let create = if limits.draining || !limits.settled {
         0
     } else {
         want.saturating_sub(remaining)
             .min(spec.max.saturating_sub(tally.occupying))
-            .min(mood.admits)
+            .min(limits.admits)
     };
-    let next_look = if mood.draining {
+    let next_plan = if limits.draining {
         None
     } else {
-        let by_age = next_look(spec, &idle, &retire, remaining > want, now);
+        let by_age = next_plan(spec, &idle, &retire, remaining > want, now);
         by_age.into_iter().chain(unnamed).min()
     };
-    Plan { want, create, retire, next_look }
+    PoolPlan { want, create, retire, next_plan }
 }
 
 /// Counts a pool's instances by what they are good for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct PoolTally {
     pub(crate) busy: u32,
-    /// Those that are promised.
+    /// Those that have an offer.
     pub(crate) reserved: u32,
-    /// Those that are or will be ready and that nobody wants gone.
+    /// Those that are or will be ready and that are not asked to go.
     pub(crate) free: u32,
     /// Those that hold a place against `max`.
     pub(crate) occupying: u32,
-    /// Those between two lives: coming up, or being made sure to be free.
+    /// Those that start, or retire and are not proven free.
     pub(crate) unavailable: u32,
-    /// Those that are ready and that nobody wants gone.
+    /// Those that are ready and that are not asked to go.
     pub(crate) ready: u32,
     /// Those that hold a place on the way out and are stuck there.
     pub(crate) lost: u32,
 }
 
-impl Tally {
-    pub(crate) fn of(reports: &BTreeMap<InstanceId, Report>) -> Self {
+impl PoolTally {
+    pub(crate) fn of(reports: &BTreeMap<InstanceId, InstanceReport>) -> Self {
         let mut tally = Self::default();
         for report in reports.values() {
             tally.occupying += u32::from(report.occupies);
@@ -135,13 +134,13 @@ impl Tally {
 
     /// Returns how many serve demand or will.
     ///
-    /// A wish takes the free out of the count. It does not take out those that work: they
-    /// serve the very job that `want` counts, and must not be made a second time for it.
+    /// A removal request takes a free instance out of the count. It does not take out one that
+    /// works: that serves the very job that `want` counts, and must not be created twice for it.
     pub(crate) fn capacity(self) -> u32 {
         self.busy + self.reserved + self.free
     }
 
-    /// Returns how many of those wanted are not there to serve, or are between two lives.
+    /// Returns how many of those wanted are not there to serve, or start or retire.
     ///
     /// One that failed to come up is missing until another is ready: counting only those on
     /// their way would let a roll go on with machines that never arrive. A place that a stuck
@@ -153,7 +152,7 @@ impl Tally {
     }
 }
 
-fn is_unavailable(report: &Report) -> bool {
+fn is_unavailable(report: &InstanceReport) -> bool {
     match report.state {
         State::PendingCreate | State::Creating | State::Starting | State::Retiring => true,
         State::Idle => report.removal.is_some(),
@@ -166,10 +165,10 @@ fn is_unavailable(report: &Report) -> bool {
     }
 }
 
-/// Returns until when each machine is taken for a waiting job, whose work has no name yet.
-fn unnamed(reports: &BTreeMap<InstanceId, Report>, now: Timestamp) -> Vec<Timestamp> {
+/// Returns until when each machine counts as a waiting job, whose job is not known yet.
+fn unnamed(reports: &BTreeMap<InstanceId, InstanceReport>, now: Timestamp) -> Vec<Timestamp> {
     let unnamed = reports.values().filter(|report| report.unnamed);
-    unnamed.map(|report| after(report.since, NOTICE)).filter(|until| *until > now).collect()
+    unnamed.map(|report| after(report.since, NOTICE_TIMEOUT)).filter(|until| *until > now).collect()
 }
 
 /// Returns the demand without the jobs that are shown to run.
@@ -178,9 +177,9 @@ fn unserved(demand: Demand, unnamed: &[Timestamp]) -> Demand {
     Demand { queued: demand.queued.saturating_sub(served), ..demand }
 }
 
-fn want(spec: &PoolSpec, tally: Tally, demand: Demand, mood: Mood) -> u32 {
+fn want(spec: &PoolSpec, tally: PoolTally, demand: Demand, limits: PlanLimits) -> u32 {
     let working = tally.busy.saturating_add(tally.reserved);
-    if mood.draining {
+    if limits.draining {
         return working.min(spec.max);
     }
     working
@@ -190,9 +189,9 @@ fn want(spec: &PoolSpec, tally: Tally, demand: Demand, mood: Mood) -> u32 {
         .min(spec.max)
 }
 
-/// Returns everyone free, those of whom the least exists first.
-fn everyone_free(reports: &BTreeMap<InstanceId, Report>) -> Vec<(InstanceId, Reason)> {
-    let mut free: Vec<(u8, &Report)> = reports
+/// Returns every free instance, those of which the least exists first.
+fn all_free(reports: &BTreeMap<InstanceId, InstanceReport>) -> Vec<(InstanceId, Reason)> {
+    let mut free: Vec<(u8, &InstanceReport)> = reports
         .values()
         .filter(|report| report.removal.is_none())
         .filter_map(|report| Some((drain_rank(report.state)?, report)))
@@ -222,27 +221,27 @@ fn drain_rank(state: State) -> Option<u8> {
 
 /// Returns late-bound instances whose registration outlived its offer: they get no offer
 /// again, and had the forge wanted them it would have said so by now.
-fn spent(spec: &PoolSpec, idle: &[&Report], now: Timestamp) -> Vec<(InstanceId, Reason)> {
+fn spent(spec: &PoolSpec, idle: &[&InstanceReport], now: Timestamp) -> Vec<(InstanceId, Reason)> {
     idle.iter()
         .filter(|report| is_spent(spec, report) && is_idle_long(spec, report, now))
         .map(|report| (report.id.clone(), Reason::OfferEnded))
         .collect()
 }
 
-fn is_spent(spec: &PoolSpec, report: &Report) -> bool {
+fn is_spent(spec: &PoolSpec, report: &InstanceReport) -> bool {
     spec.binding == Binding::Late && report.registered
 }
 
 /// Returns idle instances of another shape or too old, as many as may be missing at once.
 fn outdated(
     spec: &PoolSpec,
-    idle: &[&Report],
+    idle: &[&InstanceReport],
     missing: u32,
-    mood: Mood,
+    limits: PlanLimits,
     now: Timestamp,
 ) -> Vec<(InstanceId, Reason)> {
-    // Nobody is let go for a successor that cannot be made.
-    if !mood.settled || !mood.healthy {
+    // No instance goes for a successor that cannot be created.
+    if !limits.settled || !limits.healthy {
         return Vec::new();
     }
     let at_once = (spec.max / 20).max(1);
@@ -263,18 +262,18 @@ fn outdated(
         .collect()
 }
 
-fn is_idle_long(spec: &PoolSpec, report: &Report, now: Timestamp) -> bool {
+fn is_idle_long(spec: &PoolSpec, report: &InstanceReport, now: Timestamp) -> bool {
     is_due(report.since, spec.policy.scale_down_after, now)
 }
 
-fn is_too_old(lifetime: Option<Duration>, report: &Report, now: Timestamp) -> bool {
-    lifetime.is_some_and(|lifetime| is_due(report.born, lifetime, now))
+fn is_too_old(lifetime: Option<Duration>, report: &InstanceReport, now: Timestamp) -> bool {
+    lifetime.is_some_and(|lifetime| is_due(report.created_at, lifetime, now))
 }
 
 /// Returns the longest idle beyond what is wanted, without those that go anyway.
 fn surplus_of(
     spec: &PoolSpec,
-    idle: &[&Report],
+    idle: &[&InstanceReport],
     leaving: &[(InstanceId, Reason)],
     surplus: u32,
     now: Timestamp,
@@ -288,9 +287,9 @@ fn surplus_of(
         .collect()
 }
 
-/// Returns the idle that nobody wants gone, the longest idle first.
-fn idle(reports: &BTreeMap<InstanceId, Report>) -> Vec<&Report> {
-    let mut idle: Vec<&Report> = reports
+/// Returns the idle instances that are not asked to go, the longest idle first.
+fn idle(reports: &BTreeMap<InstanceId, InstanceReport>) -> Vec<&InstanceReport> {
+    let mut idle: Vec<&InstanceReport> = reports
         .values()
         .filter(|report| report.state == State::Idle && report.removal.is_none())
         .collect();
@@ -298,10 +297,10 @@ fn idle(reports: &BTreeMap<InstanceId, Report>) -> Vec<&Report> {
     idle
 }
 
-/// Returns when the next idle instance comes of an age that matters.
-fn next_look(
+/// Returns when the next idle instance reaches an age that matters.
+fn next_plan(
     spec: &PoolSpec,
-    idle: &[&Report],
+    idle: &[&InstanceReport],
     leaving: &[(InstanceId, Reason)],
     has_surplus: bool,
     now: Timestamp,
@@ -312,7 +311,8 @@ fn next_look(
         .flat_map(|report| {
             let by_age = (has_surplus || is_spent(spec, report))
                 .then(|| after(report.since, spec.policy.scale_down_after));
-            let by_lifetime = spec.policy.max_lifetime.map(|lifetime| after(report.born, lifetime));
+            let by_lifetime =
+                spec.policy.max_lifetime.map(|lifetime| after(report.created_at, lifetime));
             [by_age, by_lifetime]
         })
         .flatten()

@@ -1,14 +1,21 @@
-//! What a pool reads from the records, patiently: a store that fails is asked again for ever.
+//! What a pool reads from the records, and the names it gives to new instances.
+//!
+//! A store that fails is asked again for ever: a pool that knows only some of its rows would create
+//! too many instances.
 
 use std::sync::Arc;
 
 use tracing::warn;
 
-use super::name::fresh_name;
 use crate::backoff::until_some;
 use crate::base::Base;
 use crate::model::{Home, Instance, InstanceId, MachineName, PoolId, PoolSpec, Refusal};
 use crate::ports::{Records, StoreError};
+
+/// What host names and label values allow everywhere.
+const NAME_ALPHABET: [u8; 32] = *b"abcdefghijklmnopqrstuvwxyz234567";
+/// 60 bits: a collision is refused by the store and costs one attempt.
+const NAME_LENGTH: usize = 12;
 
 /// Reads every live row of a pool.
 pub(crate) async fn live_rows(records: Arc<dyn Records>, pool: PoolId) -> Vec<Instance> {
@@ -19,9 +26,9 @@ pub(crate) async fn row_of(records: Arc<dyn Records>, id: InstanceId) -> Option<
     until_some(|| async { found(records.instance(&id).await) }).await
 }
 
-/// Chooses the name for the owner of a machine without one, and says where the instance it was made
-/// for registered: the machine's own name if it was never used, else a fresh one. A store that
-/// fails is not asked again: the reaper will.
+/// Chooses the name of the instance that adopts a machine: the machine's own name if it was never
+/// used, else a fresh one; then also where the instance it was created for registered. A store that
+/// fails is not asked again: the reaper finds the machine at its next sweep.
 pub(crate) async fn name_for(
     base: Base,
     spec: Arc<PoolSpec>,
@@ -45,4 +52,29 @@ pub(crate) async fn name_for(
 
 fn found<T>(read: Result<T, StoreError>) -> Option<T> {
     read.inspect_err(|error| warn!(error.message = %error, "cannot read the records yet")).ok()
+}
+
+/// Returns a name made of a prefix and a random word.
+pub(crate) fn fresh_name(prefix: &str, word: u64) -> InstanceId {
+    let mut rest = word;
+    let mut name = prefix.to_lowercase();
+    name.push('-');
+    for _ in 0..NAME_LENGTH {
+        let [low, ..] = rest.to_le_bytes();
+        name.push(char::from(NAME_ALPHABET[usize::from(low & 31)]));
+        rest >>= 5;
+    }
+    InstanceId::new(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_its_prefix_and_twelve_lowercase_characters() {
+        assert_eq!(fresh_name("Linux", 0).as_str(), "linux-aaaaaaaaaaaa");
+        assert_eq!(fresh_name("linux", u64::MAX).as_str(), "linux-777777777777");
+        assert_ne!(fresh_name("linux", 1), fresh_name("linux", 2));
+    }
 }

@@ -1,14 +1,14 @@
-//! The picture a pool has of its instances, from their reports and from what it asked of them.
+//! What a pool knows of its instances, from their reports and from what it asked of them.
 //!
 //! An instance is counted from the moment its owner is started, before its first report, so
-//! that two plans in a row never make the same instance twice. Whoever was asked to go counts
-//! as going until it says otherwise or has said nothing for a minute.
+//! that two plans in a row never create the same instance twice. One that was asked to retire
+//! counts as going until it reports otherwise or has not reported for a minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::plan::Tally;
-use super::{Demand, Outcome, Report};
+use super::plan::PoolTally;
+use super::{Demand, InstanceReport, StartOutcome};
 use crate::instance::is_unnamed;
 use crate::jobs::Accepts;
 use crate::model::{
@@ -17,67 +17,67 @@ use crate::model::{
 use crate::mutants::{self, Mutant};
 use crate::registry::PoolView;
 
-/// How long an instance may take to answer a wish by a report.
-const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long an instance may take to answer a request to retire by a report.
+const RETIRE_REPORT_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reports {
-    by_instance: BTreeMap<InstanceId, Report>,
-    /// Rows the pool began with whose machines nobody has looked at since.
-    unlooked: BTreeSet<InstanceId>,
-    /// Who was asked to go, and when, and has not reported since.
+    by_instance: BTreeMap<InstanceId, InstanceReport>,
+    /// Rows the pool started with whose machines were not checked since.
+    unchecked: BTreeSet<InstanceId>,
+    /// Instances that were asked to retire, and when, and have not reported since.
     asked: BTreeMap<InstanceId, Timestamp>,
     /// Whether the rows were read.
     read: bool,
 }
 
 impl Reports {
-    /// Notes the rows a pool begins with. A row in `pending_create` needs no look: nothing
-    /// was ever ordered for it.
-    pub(crate) fn began_with(&mut self, rows: &[Instance]) {
+    /// Takes over the rows a pool starts with. A row in `pending_create` needs no check: no
+    /// create was called for it.
+    pub(crate) fn restore(&mut self, rows: &[Instance]) {
         self.read = true;
         for row in rows {
             if row.state != State::PendingCreate {
-                self.unlooked.insert(row.id.clone());
+                self.unchecked.insert(row.id.clone());
             }
             self.expect(of_row(row));
         }
     }
 
     /// Counts an instance whose owner is being started.
-    pub(crate) fn expect(&mut self, report: Report) {
+    pub(crate) fn expect(&mut self, report: InstanceReport) {
         self.asked.remove(&report.id);
         self.by_instance.insert(report.id.clone(), report);
     }
 
-    /// Takes a report; returns what it newly says about the pool's health.
-    pub(crate) fn hear(&mut self, mut report: Report) -> Option<Outcome> {
+    /// Takes a report; returns its outcome if that is new.
+    pub(crate) fn update(&mut self, mut report: InstanceReport) -> Option<StartOutcome> {
         if mutants::is(Mutant::SlotFreedTwice) && report.state == State::Deleting {
             report.occupies = false;
         }
         self.asked.remove(&report.id);
-        if report.looked {
-            self.unlooked.remove(&report.id);
+        if report.checked {
+            self.unchecked.remove(&report.id);
         }
         let earlier = self.by_instance.get(&report.id).and_then(|known| known.outcome);
-        let news = report.outcome.filter(|outcome| Some(*outcome) != earlier);
+        let new = report.outcome.filter(|outcome| Some(*outcome) != earlier);
         self.by_instance.insert(report.id.clone(), report);
-        news
+        new
     }
 
-    /// Notes that an instance was asked to go.
-    pub(crate) fn ask(&mut self, id: &InstanceId, now: Timestamp) {
+    /// Remembers that an instance was asked to retire.
+    pub(crate) fn asked_to_retire(&mut self, id: &InstanceId, now: Timestamp) {
         if let Some(report) = self.by_instance.get_mut(id) {
             report.removal = Some(Urgency::Retire);
             self.asked.insert(id.clone(), now);
         }
     }
 
-    /// Counts those back in who were asked to go and never said that they would.
+    /// Counts instances back in that were asked to retire and did not report in time.
     pub(crate) fn lapse(&mut self, now: Timestamp) {
         let reports = &mut self.by_instance;
         self.asked.retain(|id, at| {
-            let waits = !is_due(*at, REQUEST_TIMEOUT, now);
+            let waits = !is_due(*at, RETIRE_REPORT_TIMEOUT, now);
             if !waits && let Some(report) = reports.get_mut(id) {
                 report.removal = None;
             }
@@ -85,41 +85,42 @@ impl Reports {
         });
     }
 
-    /// Returns when somebody's silence is over.
+    /// Returns when the next instance is counted back in.
     pub(crate) fn next_lapse(&self) -> Option<Timestamp> {
-        self.asked.values().map(|at| after(*at, REQUEST_TIMEOUT)).min()
+        self.asked.values().map(|at| after(*at, RETIRE_REPORT_TIMEOUT)).min()
     }
 
-    /// Strikes an instance off: nothing is left of it.
-    pub(crate) fn forget(&mut self, id: &InstanceId) {
+    /// Removes an instance that is deleted.
+    pub(crate) fn remove(&mut self, id: &InstanceId) {
         self.by_instance.remove(id);
-        self.unlooked.remove(id);
+        self.unchecked.remove(id);
         self.asked.remove(id);
     }
 
-    /// Returns what each instance last said.
-    pub(crate) fn reports(&self) -> &BTreeMap<InstanceId, Report> {
+    /// Returns what each instance last reported.
+    pub(crate) fn reports(&self) -> &BTreeMap<InstanceId, InstanceReport> {
         &self.by_instance
     }
 
-    /// Returns what an instance last said.
-    pub(crate) fn get(&self, id: &InstanceId) -> Option<&Report> {
+    /// Returns what an instance last reported.
+    pub(crate) fn get(&self, id: &InstanceId) -> Option<&InstanceReport> {
         self.by_instance.get(id)
     }
 
-    /// Returns whether every row the pool began with was looked at, so that it may create.
+    /// Returns whether the machine of every row the pool started with was checked, so that it may
+    /// create.
     pub(crate) fn is_settled(&self) -> bool {
-        self.read && self.unlooked.is_empty()
+        self.read && self.unchecked.is_empty()
     }
 
-    /// Returns whether the rows were read and nobody is left.
+    /// Returns whether the rows were read and no instance is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.read && self.by_instance.is_empty()
     }
 
-    /// Returns whether the pool takes more work; `held` is a breaker that admits nobody now.
+    /// Returns whether the pool takes more work; `held` is a breaker that admits none now.
     pub(crate) fn accepts(&self, spec: &PoolSpec, draining: bool, held: bool) -> Accepts {
-        let tally = Tally::of(&self.by_instance);
+        let tally = PoolTally::of(&self.by_instance);
         if draining {
             Accepts::Draining
         } else if held {
@@ -131,7 +132,7 @@ impl Reports {
         }
     }
 
-    /// Shows the pool to the board.
+    /// Returns what the registry shows of the pool.
     pub(crate) fn view(
         &self,
         spec: &PoolSpec,
@@ -161,27 +162,27 @@ impl Reports {
     }
 }
 
-/// Returns what a stored row says before its owner speaks.
-pub(crate) fn of_row(row: &Instance) -> Report {
-    Report {
+/// Returns what a stored row shows before its owner reports.
+pub(crate) fn of_row(row: &Instance) -> InstanceReport {
+    InstanceReport {
         id: row.id.clone(),
         state: row.state,
         since: row.since,
-        born: row.created_at,
+        created_at: row.created_at,
         removal: row.removal.as_ref().map(|removal| removal.urgency),
         revision: row.revision.clone(),
         host: row.host.clone(),
-        registered: Report::is_registered(&row.registration),
+        registered: row.registration.may_exist(),
         occupies: row.occupies(),
         wants: None,
-        looked: false,
+        checked: false,
         stuck: false,
         unnamed: is_unnamed(row),
-        // Only what happens from now on is news.
+        // An outcome of before the start must not count again.
         outcome: match (row.ready_at, row.state) {
-            (Some(_), _) => Some(Outcome::Ready),
+            (Some(_), _) => Some(StartOutcome::Ready),
             (None, State::Ended | State::PendingDelete | State::Deleting | State::Deleted) => {
-                Some(Outcome::Failed)
+                Some(StartOutcome::Failed)
             }
             (
                 None,
@@ -197,30 +198,95 @@ pub(crate) fn of_row(row: &Instance) -> Report {
     }
 }
 
-/// Returns what is known of an instance that is only a wish.
-pub(crate) fn of_new(id: InstanceId, revision: Revision, now: Timestamp) -> Report {
-    Report {
+/// Returns what is known of an instance that was just requested.
+pub(crate) fn of_new(id: InstanceId, revision: Revision, now: Timestamp) -> InstanceReport {
+    InstanceReport {
         id,
         state: State::PendingCreate,
         since: now,
-        born: now,
+        created_at: now,
         removal: None,
         revision,
         host: None,
         registered: false,
         occupies: true,
         wants: None,
-        looked: true,
+        checked: true,
         stuck: false,
         unnamed: false,
         outcome: None,
     }
 }
 
-/// Returns what is known of a machine that was found: it is there, and it shall go.
-pub(crate) fn of_adopted(id: InstanceId, revision: Revision, now: Timestamp) -> Report {
-    Report { state: State::Starting, removal: Some(Urgency::Retire), ..of_new(id, revision, now) }
+/// Returns what is known of an adopted machine: it exists, and it is to go.
+pub(crate) fn of_adopted(id: InstanceId, revision: Revision, now: Timestamp) -> InstanceReport {
+    InstanceReport {
+        state: State::Starting,
+        removal: Some(Urgency::Retire),
+        ..of_new(id, revision, now)
+    }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::pool::fixtures::{at, report, spec};
+
+    fn checked(id: &str, state: State) -> InstanceReport {
+        InstanceReport { checked: true, ..report(id, state) }
+    }
+
+    #[test]
+    fn a_pool_is_settled_only_when_its_rows_were_read_and_their_machines_checked() {
+        let mut reports = Reports::default();
+        assert!(!reports.is_settled(), "nothing was read");
+        assert!(!reports.is_empty());
+        reports.restore(&[]);
+        assert!(reports.is_settled() && reports.is_empty());
+
+        reports.unchecked.insert("a".into());
+        reports.update(InstanceReport { checked: false, ..report("a", State::Idle) });
+        assert!(!reports.is_settled());
+        reports.update(checked("a", State::Idle));
+        assert!(reports.is_settled());
+    }
+
+    #[test]
+    fn an_outcome_is_new_once() {
+        let mut reports = Reports::default();
+        let failed =
+            InstanceReport { outcome: Some(StartOutcome::Failed), ..report("a", State::Ended) };
+        assert_eq!(reports.update(failed.clone()), Some(StartOutcome::Failed));
+        assert_eq!(reports.update(failed), None);
+    }
+
+    #[test]
+    fn an_instance_asked_to_retire_counts_as_going_until_it_reports_or_a_minute_is_over() {
+        let mut reports = Reports::default();
+        reports.update(checked("a", State::Idle));
+        reports.update(checked("b", State::Idle));
+        reports.asked_to_retire(&"a".into(), at(0));
+        reports.asked_to_retire(&"b".into(), at(0));
+        assert_eq!(PoolTally::of(reports.reports()).free, 0);
+        reports.update(checked("b", State::Idle));
+        reports.lapse(at(59));
+        assert_eq!(PoolTally::of(reports.reports()).free, 1, "b reported");
+        assert_eq!(reports.next_lapse(), Some(at(60)));
+        reports.lapse(at(60));
+        assert_eq!(PoolTally::of(reports.reports()).free, 2);
+        assert_eq!(reports.next_lapse(), None);
+    }
+
+    #[test]
+    fn a_pool_reports_why_it_takes_no_more_work() {
+        let spec = spec(0, 1);
+        let mut reports = Reports::default();
+        assert_eq!(reports.accepts(&spec, false, false), Accepts::Work);
+        assert_eq!(reports.accepts(&spec, true, true), Accepts::Draining);
+        assert_eq!(reports.accepts(&spec, false, true), Accepts::Broken);
+        reports.update(checked("a", State::Idle));
+        assert_eq!(reports.accepts(&spec, false, false), Accepts::Work, "one is free");
+        reports.update(checked("a", State::Deleting));
+        assert_eq!(reports.accepts(&spec, false, false), Accepts::Full);
+    }
+}

@@ -1,4 +1,4 @@
-//! The reaper's shell: looks on every tick, and passes on what it found.
+//! The reaper's shell: sweeps on every tick, and passes on what it found.
 //!
 //! Every provider and every forge has a round of its own, so that one that hangs delays no
 //! other; a round that is still running is not begun again.
@@ -10,11 +10,12 @@ use std::time::Duration;
 use actix::{Actor, ActorContext, AsyncContext, Context, Handler};
 use tracing::{info, warn};
 
-use super::look::{Machines, Runners, list_machines, list_runners, scopes_in_use};
-use super::rest::{Round, at_rest};
-use super::sweep::{Found, FoundRunner, Memory, compare, compare_runners};
+use super::rounds::{
+    Machines, Round, Runners, at_rest, list_machines, list_runners, scopes_in_use,
+};
+use super::sweep::{FoundRunner, SweepFinding, SweepMemory, compare, compare_runners};
 use crate::base::Base;
-use crate::fleet::{Part, ToFleet};
+use crate::fleet::{FleetPart, ToFleet};
 use crate::instance::{Consent, Retire, ToInstance};
 use crate::mail::{ActorRef, Mailbox, Reply};
 use crate::model::{
@@ -28,9 +29,9 @@ use crate::settings::{ReaperMode, ReaperSettings};
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
 /// How long `MissingClaimKills` lets the unclaimed live.
-const CLAIM_WITHIN: Duration = Duration::from_mins(5);
+const CLAIM_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Holds what the reaper begins with; nothing in it can change the world.
+/// Holds what the reaper starts with; nothing in it can create, delete or write.
 pub(crate) struct ReaperStart {
     pub(crate) fleet: ActorRef<ToFleet>,
     pub(crate) base: Base,
@@ -39,7 +40,7 @@ pub(crate) struct ReaperStart {
     pub(crate) settings: ReaperSettings,
 }
 
-/// Starts the reaper; its end is told to the fleet.
+/// Starts the reaper; its exit is reported to the fleet.
 pub(crate) fn start(start: ReaperStart) -> StopGuard {
     let fleet = start.fleet.clone();
     let reaper = Reaper {
@@ -48,7 +49,7 @@ pub(crate) fn start(start: ReaperStart) -> StopGuard {
         foreign: BTreeMap::new(),
         rounds: BTreeMap::new(),
         _exit_notifier: ExitNotifier::new(move |panicked| {
-            let _ = fleet.tell(ToFleet::Died { part: Part::Reaper, panicked });
+            let _ = fleet.tell(ToFleet::Died { part: FleetPart::Reaper, panicked });
         }),
     };
     let mailbox: Mailbox<ToReaper> = mailbox(reaper.start());
@@ -57,7 +58,7 @@ pub(crate) fn start(start: ReaperStart) -> StopGuard {
     })
 }
 
-/// A letter to the reaper; nobody but itself and its parent writes any.
+/// A message to the reaper; only the reaper and its parent send any.
 enum ToReaper {
     /// A provider's listing is in, and records read after it.
     Machines { provider: ProviderId, begun: Timestamp, seen: Machines },
@@ -69,16 +70,16 @@ enum ToReaper {
 
 /// Names what has a round of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Source {
+enum SweepSource {
     Provider(ProviderId),
     Forge(ForgeId),
 }
 
 struct Reaper {
     start: ReaperStart,
-    memories: BTreeMap<ProviderId, Memory>,
+    memories: BTreeMap<ProviderId, SweepMemory>,
     foreign: BTreeMap<ProviderId, BTreeMap<MachineName, Foreign>>,
-    rounds: BTreeMap<Source, Round>,
+    rounds: BTreeMap<SweepSource, Round>,
     _exit_notifier: ExitNotifier,
 }
 
@@ -86,8 +87,8 @@ impl Actor for Reaper {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.look(ctx);
-        ctx.run_interval(self.start.settings.tick, Self::look);
+        self.start_rounds(ctx);
+        ctx.run_interval(self.start.settings.tick, Self::start_rounds);
     }
 }
 
@@ -103,13 +104,13 @@ impl Handler<Envelope<ToReaper>> for Reaper {
     }
 }
 
-// Looking.
+// Listing.
 impl Reaper {
-    fn look(&mut self, ctx: &mut Context<Self>) {
+    fn start_rounds(&mut self, ctx: &mut Context<Self>) {
         let mailbox: Mailbox<ToReaper> = mailbox(ctx.address());
         for (provider, inventory) in self.start.inventories.clone() {
             let (base, mailbox) = (self.start.base.clone(), mailbox.clone());
-            let source = Source::Provider(provider.clone());
+            let source = SweepSource::Provider(provider.clone());
             let effect = async move {
                 let begun = base.clock.now();
                 if let Some(seen) = list_machines(&base, &provider, inventory).await {
@@ -120,7 +121,7 @@ impl Reaper {
         }
         for (forge, roster) in self.start.rosters.clone() {
             let (base, mailbox) = (self.start.base.clone(), mailbox.clone());
-            let source = Source::Forge(forge.clone());
+            let source = SweepSource::Forge(forge.clone());
             let effect = async move {
                 for scope in scopes_in_use(&base, &forge) {
                     let begun = base.clock.now();
@@ -135,25 +136,26 @@ impl Reaper {
         }
     }
 
-    fn begin(&mut self, source: Source, effect: Effect) {
-        let told = self.start.base.registry.change_count();
-        if self.rounds.get_mut(&source).is_none_or(|round| round.is_over(told)) {
-            self.rounds.insert(source, Round::begun(self.start.base.spawner.spawn(effect), told));
+    fn begin(&mut self, source: SweepSource, effect: Effect) {
+        let changes = self.start.base.registry.change_count();
+        if self.rounds.get_mut(&source).is_none_or(|round| round.is_over(changes)) {
+            self.rounds
+                .insert(source, Round::begun(self.start.base.spawner.spawn(effect), changes));
         }
     }
 
-    fn note(&mut self, source: &Source, calm: bool, records: usize) {
+    fn listed(&mut self, source: &SweepSource, calm: bool, records: usize) {
         if let Some(round) = self.rounds.get_mut(source) {
-            round.note(calm, records);
+            round.listed(calm, records);
         }
     }
 }
 
-// Saying what was found.
+// Reporting what was found.
 impl Reaper {
     fn sweep(&mut self, provider: &ProviderId, begun: Timestamp, seen: &Machines) {
         if let Observation::Unusable(why) = &seen.listing {
-            info!(provider.id = %provider, "listing of `{provider}` is unusable: {why}");
+            info!(provider.id = %provider, "provider `{provider}`: listing is unusable: {why}");
         }
         let memory = self.memories.entry(provider.clone()).or_default();
         let (found, next) = compare(
@@ -167,29 +169,33 @@ impl Reaper {
         let nothing = found.is_empty() && next.is_empty() && at_rest(&seen.records);
         *memory = next;
         let complete = matches!(&seen.listing, Observation::Complete(_));
-        self.note(&Source::Provider(provider.clone()), complete && nothing, seen.records.len());
+        self.listed(
+            &SweepSource::Provider(provider.clone()),
+            complete && nothing,
+            seen.records.len(),
+        );
         if complete {
             self.show_foreign(provider, &found);
         }
         for found in found {
-            self.tell(provider, found);
+            self.report(provider, found);
         }
         if mutants::is(Mutant::MissingClaimKills) {
             self.kill_unclaimed(&seen.records);
         }
     }
 
-    fn tell(&mut self, provider: &ProviderId, found: Found<'_>) {
+    fn report(&mut self, provider: &ProviderId, found: SweepFinding<'_>) {
         match found {
-            Found::Foreign(_) => {}
-            Found::Orphan(view) => {
+            SweepFinding::Foreign(_) => {}
+            SweepFinding::Orphan(view) => {
                 if self.may_ask(&InstanceId::new(view.name.as_str()), Reason::Orphan) {
                     self.start.base.registry.count_ask(Reason::Orphan, "told");
                     let message = ToFleet::Orphan(provider.clone(), view.clone());
                     let _ = self.start.fleet.tell(message);
                 }
             }
-            Found::Unlisted(record) => {
+            SweepFinding::Unlisted(record) => {
                 if self.may_ask(&record.id, Reason::Unlisted) {
                     let evidence = format!(
                         "a complete listing of `{provider}` does not name machine `{}`",
@@ -198,7 +204,7 @@ impl Reaper {
                     self.ask(record, Reason::Unlisted, evidence);
                 }
             }
-            Found::Listed(record, view) => {
+            SweepFinding::Listed(record, view) => {
                 self.tell_owner(record, ToInstance::Seen(view.clone()));
                 if mutants::is(Mutant::ReaperDeletesDirectly) {
                     self.ask(record, Reason::Unlisted, "its machine looks odd".into());
@@ -207,7 +213,7 @@ impl Reaper {
         }
     }
 
-    /// Returns whether the reaper asks; in shadow mode it only says what it would have asked.
+    /// Returns whether the reaper asks; in shadow mode it only announces what it would have asked.
     fn may_ask(&self, id: &InstanceId, reason: Reason) -> bool {
         match self.start.settings.mode {
             ReaperMode::Active => true,
@@ -227,7 +233,7 @@ impl Reaper {
         }
     }
 
-    /// Speaks in somebody's name, which only the deliberate mistakes do.
+    /// Asks in an operator's name, which only the deliberate mistakes do.
     fn kill(&self, record: &Instance, evidence: String) {
         self.reap(record, Urgency::Force, Reason::Operator, Some(made_up()), evidence);
     }
@@ -241,7 +247,7 @@ impl Reaper {
         evidence: String,
     ) {
         let registry = Arc::clone(&self.start.base.registry);
-        let reply = Reply::with(move |answer| registry.count_ask(reason, answered(answer)));
+        let reply = Reply::with(move |answer| registry.count_ask(reason, answer_label(answer)));
         let _ = self.start.fleet.tell(ToFleet::Reap {
             pool: record.pool.clone(),
             instance: record.id.clone(),
@@ -249,18 +255,18 @@ impl Reaper {
         });
     }
 
-    /// Shows the foreign machines of a provider, and tells of those that are new.
-    fn show_foreign(&mut self, provider: &ProviderId, found: &[Found<'_>]) {
+    /// Shows the foreign machines of a provider, and announces those that are new.
+    fn show_foreign(&mut self, provider: &ProviderId, found: &[SweepFinding<'_>]) {
         let now = self.start.base.clock.now();
         let known = self.foreign.remove(provider).unwrap_or_default();
         let mut shown = BTreeMap::new();
         for found in found {
-            let Found::Foreign(view) = found else { continue };
+            let SweepFinding::Foreign(view) = found else { continue };
             let since = known.get(&view.name).map_or(now, |earlier: &Foreign| earlier.since);
             let holder = view.stamp.holder.clone();
             if !known.contains_key(&view.name) {
                 let machine = view.name.clone();
-                warn!(machine.name = %machine, "machine `{machine}` is of a holder we never had; not touched");
+                warn!(machine.name = %machine, "machine `{machine}`: stamped by a holder we never had; not touched");
                 self.announce(
                     Subject::Instance(InstanceId::new(machine.as_str())),
                     What::Foreign { machine, holder: holder.clone() },
@@ -272,7 +278,7 @@ impl Reaper {
         self.foreign.insert(provider.clone(), shown);
     }
 
-    /// Tells the feed; nothing of it is stored, because no row is ours to write.
+    /// Announces an event that is not stored, because the reaper writes no row.
     fn announce(&self, subject: Subject, what: What) {
         let at = self.start.base.clock.now();
         let event = Event { subject, seq: 0, at, last_at: at, count: 1, what };
@@ -280,9 +286,9 @@ impl Reaper {
     }
 
     fn pass_on_runners(&mut self, forge: ForgeId, seen: &Runners) {
-        let news = compare_runners(&seen.listing, &seen.records, seen.begun);
-        let quiet = news.is_empty() && at_rest(&seen.records);
-        for found in news {
+        let found = compare_runners(&seen.listing, &seen.records, seen.begun);
+        let quiet = found.is_empty() && at_rest(&seen.records);
+        for found in found {
             match found {
                 FoundRunner::Shown(record, runner) => {
                     self.tell_owner(record, ToInstance::RunnerSeen(runner.clone()));
@@ -297,10 +303,10 @@ impl Reaper {
             }
         }
         let complete = matches!(&seen.listing, Observation::Complete(_));
-        self.note(&Source::Forge(forge), complete && quiet, seen.records.len());
+        self.listed(&SweepSource::Forge(forge), complete && quiet, seen.records.len());
     }
 
-    /// Asks an idle instance whose runner seems lost to look, within its pool's budget: a forge
+    /// Asks an idle instance whose runner seems lost to read it, within its pool's budget: a forge
     /// that is wrong about all of them must not empty the pool.
     fn nominate(&self, record: &Instance, reason: Reason, what: &str) {
         if self.may_ask(&record.id, reason) {
@@ -319,15 +325,15 @@ impl Reaper {
         let now = self.start.base.clock.now();
         for record in records {
             let started = record.state.is_running();
-            if started && record.executing.is_none() && is_due(record.since, CLAIM_WITHIN, now) {
-                self.kill(record, "nobody claims it".into());
+            if started && record.executing.is_none() && is_due(record.since, CLAIM_TIMEOUT, now) {
+                self.kill(record, "no pool claims it".into());
             }
         }
     }
 }
 
-/// Returns the word an answer is counted under.
-fn answered(answer: Result<Consent, Refusal>) -> &'static str {
+/// Returns the metric label of an answer.
+fn answer_label(answer: Result<Consent, Refusal>) -> &'static str {
     match answer {
         Ok(Consent::Going) => "going",
         Ok(Consent::Noted) => "noted",

@@ -14,27 +14,27 @@ use crate::ports::Controller;
 
 /// Tells what a sweep found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found<'a> {
+pub(crate) enum SweepFinding<'a> {
     /// A machine of ours that no record owns.
     Orphan(&'a MachineView),
     /// A machine with our stamp and a holder we never had.
     Foreign(&'a MachineView),
     /// An instance whose machine the listing does not name.
     Unlisted(&'a Instance),
-    /// An instance whose machine looks other than its owner may know.
+    /// An instance whose machine differs from what its owner may know.
     Listed(&'a Instance, &'a MachineView),
 }
 
 /// Remembers what one complete listing leaves to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memory {
+pub(crate) struct SweepMemory {
     /// Machines without a record.
     unowned: BTreeMap<MachineName, Unowned>,
     /// Since when listings are empty though machines should exist.
     empty_since: Option<Timestamp>,
 }
 
-impl Memory {
+impl SweepMemory {
     /// Returns whether no machine is without a record.
     pub(crate) fn is_empty(&self) -> bool {
         self.unowned.is_empty() && self.empty_since.is_none()
@@ -51,20 +51,20 @@ struct Unowned {
 pub(crate) fn compare<'a>(
     listing: &'a Observation<Vec<MachineView>>,
     records: &'a [Instance],
-    memory: &Memory,
+    memory: &SweepMemory,
     controller: &Controller,
     confirm_after: Duration,
     now: Timestamp,
-) -> (Vec<Found<'a>>, Memory) {
+) -> (Vec<SweepFinding<'a>>, SweepMemory) {
     let Observation::Complete(views) = listing else { return (Vec::new(), memory.clone()) };
-    // Taken for a failure that looks like an answer, until a second one says the same.
+    // An empty listing may be a failure in disguise: it counts once a second one confirms it.
     if is_suspiciously_empty(views, records)
         && memory.empty_since.is_none_or(|since| !is_due(since, confirm_after, now))
     {
         let empty_since = memory.empty_since.or(Some(now));
-        return (Vec::new(), Memory { empty_since, ..memory.clone() });
+        return (Vec::new(), SweepMemory { empty_since, ..memory.clone() });
     }
-    let index = Index::of(records);
+    let index = RecordIndex::of(records);
     let mut found = Vec::new();
     let mut unowned = BTreeMap::new();
     let mut listed: BTreeMap<&MachineName, &MachineView> = BTreeMap::new();
@@ -77,31 +77,31 @@ pub(crate) fn compare<'a>(
         let ours =
             view.stamp.holder.as_ref().is_some_and(|holder| controller.holders.contains(holder));
         if !ours {
-            found.push(Found::Foreign(view));
+            found.push(SweepFinding::Foreign(view));
             continue;
         }
         let earlier = memory.unowned.get(&view.name).filter(|earlier| earlier.uid == view.uid);
         if earlier.is_some_and(|earlier| is_due(earlier.since, confirm_after, now)) {
-            found.push(Found::Orphan(view));
+            found.push(SweepFinding::Orphan(view));
         }
         let since = earlier.map_or(now, |earlier| earlier.since);
         unowned.insert(view.name.clone(), Unowned { uid: view.uid.clone(), since });
     }
     for record in records {
         match listed.get(&record.machine).filter(|view| same_machine(record, view)) {
-            Some(view) if matters(record, view) => found.push(Found::Listed(record, view)),
-            None if is_missed(record, now) => found.push(Found::Unlisted(record)),
+            Some(view) if matters(record, view) => found.push(SweepFinding::Listed(record, view)),
+            None if is_missed(record, now) => found.push(SweepFinding::Unlisted(record)),
             Some(_) | None => {}
         }
     }
     let empty_since = memory.empty_since.filter(|_| is_suspiciously_empty(views, records));
-    (found, Memory { unowned, empty_since })
+    (found, SweepMemory { unowned, empty_since })
 }
 
 /// Tells what a listing of runners says of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundRunner<'a> {
-    /// Its owner should hear how the forge sees its runner.
+    /// Its owner should know how the forge sees its runner.
     Shown(&'a Instance, &'a RunnerView),
     /// It waits for work, and its runner is not connected.
     Offline(&'a Instance),
@@ -129,7 +129,7 @@ pub(crate) fn compare_runners<'a>(
         Some(runner) if !runner.online && record.state == State::Idle => {
             Some(FoundRunner::Offline(record))
         }
-        Some(runner) if tells_something(record, runner) => Some(FoundRunner::Shown(record, runner)),
+        Some(runner) if is_unexpected(record, runner) => Some(FoundRunner::Shown(record, runner)),
         Some(_) => None,
         None => missing(record, now),
     });
@@ -174,12 +174,12 @@ fn is_suspiciously_empty(views: &[MachineView], records: &[Instance]) -> bool {
 }
 
 /// Finds the owner of a machine by its name and by the provider's id.
-struct Index<'a> {
+struct RecordIndex<'a> {
     by_name: BTreeMap<&'a MachineName, &'a Instance>,
     by_uid: BTreeMap<&'a str, &'a Instance>,
 }
 
-impl<'a> Index<'a> {
+impl<'a> RecordIndex<'a> {
     fn of(records: &'a [Instance]) -> Self {
         let live = || records.iter().filter(|row| row.state != State::Deleted);
         Self {
@@ -203,7 +203,7 @@ fn same_machine(record: &Instance, view: &MachineView) -> bool {
 }
 
 /// Returns whether a machine should have been listed: it was seen before the listing began,
-/// and nobody knows of its end.
+/// and its end is not known.
 fn is_missed(record: &Instance, now: Timestamp) -> bool {
     let alive = match record.state {
         State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring => true,
@@ -217,7 +217,7 @@ fn is_missed(record: &Instance, now: Timestamp) -> bool {
     alive && record.seen_at.is_some_and(|seen| seen < now)
 }
 
-/// Returns whether a machine looks other than its owner may know.
+/// Returns whether a machine differs from what its owner may know.
 fn matters(record: &Instance, view: &MachineView) -> bool {
     if record.state.is_over() {
         return false;
@@ -234,7 +234,7 @@ fn matters(record: &Instance, view: &MachineView) -> bool {
 }
 
 /// Returns whether the forge's view differs from what the record makes one expect.
-fn tells_something(record: &Instance, runner: &RunnerView) -> bool {
+fn is_unexpected(record: &Instance, runner: &RunnerView) -> bool {
     let id_unknown = match &record.registration {
         Registration::Known { id, .. } => *id != runner.id,
         Registration::Uncertain(_) => true,

@@ -1,4 +1,4 @@
-//! The shell of the requeue actor: look, ask, pass the answers on.
+//! The shell of the requeue actor: search the records, ask the forge, pass the answers on.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use tokio::task::AbortHandle;
 use tracing::{debug, warn};
 
 use super::ToRequeue;
-use super::unserved::{Question, Why, find, question};
+use super::unserved::{AskReason, JobQuestion, find, question};
 use crate::base::Base;
-use crate::fleet::{Part, ToFleet};
-use crate::jobs::{Finding, ToLedger};
+use crate::fleet::{FleetPart, ToFleet};
+use crate::jobs::{JobFinding, ToLedger};
 use crate::mail::{ActorRef, Mailbox};
 use crate::model::{ForgeId, InstanceId, Job, JobId, Sighting, State, Timestamp};
 use crate::ports::{Roster, StoreError};
@@ -20,10 +20,10 @@ use crate::settings::RequeueSettings;
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
 /// How many questions may be under way at once.
-const IN_FLIGHT: usize = 8;
+const MAX_IN_FLIGHT: usize = 8;
 
 /// How long the forge may take to answer.
-const DEADLINE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Holds what the requeue actor is connected to.
 pub(crate) struct RequeueStart {
@@ -35,7 +35,7 @@ pub(crate) struct RequeueStart {
     pub(crate) settings: RequeueSettings,
 }
 
-/// Starts the requeue actor in its office; its end is told to the fleet as `Died`.
+/// Starts the requeue actor; its exit is reported to the fleet as `Died`.
 pub(crate) fn start(start: RequeueStart) -> StopGuard {
     let actor_ref = start.actor_ref.clone();
     let mailbox = mailbox(RequeueActor::new(start).start());
@@ -47,11 +47,11 @@ pub(crate) fn start(start: RequeueStart) -> StopGuard {
 
 struct RequeueActor {
     links: RequeueStart,
-    /// The look through the records that is under way.
-    look: Option<AbortHandle>,
+    /// The search of the records that is under way.
+    search: Option<AbortHandle>,
     /// What is still to be asked.
-    line: VecDeque<Question>,
-    /// What is in line or under way.
+    queue: VecDeque<JobQuestion>,
+    /// What is queued or under way.
     about: BTreeSet<JobId>,
     under_way: usize,
     effects: Vec<AbortHandle>,
@@ -62,12 +62,12 @@ impl RequeueActor {
     fn new(links: RequeueStart) -> Self {
         let fleet = links.fleet.clone();
         let exit_notifier = ExitNotifier::new(move |panicked| {
-            let _ = fleet.tell(ToFleet::Died { part: Part::Requeue, panicked });
+            let _ = fleet.tell(ToFleet::Died { part: FleetPart::Requeue, panicked });
         });
         Self {
             links,
-            look: None,
-            line: VecDeque::new(),
+            search: None,
+            queue: VecDeque::new(),
             about: BTreeSet::new(),
             under_way: 0,
             effects: Vec::new(),
@@ -75,23 +75,25 @@ impl RequeueActor {
         }
     }
 
-    /// Looks through the records, unless the last round is still going on.
-    fn look(&mut self, ctx: &mut Context<Self>) {
-        let looking = self.look.as_ref().is_some_and(|look| !look.is_finished());
-        if looking || !self.about.is_empty() {
+    /// Searches the records, unless the last round is still going on.
+    fn search(&mut self, ctx: &mut Context<Self>) {
+        let searching = self.search.as_ref().is_some_and(|search| !search.is_finished());
+        if searching || !self.about.is_empty() {
             return;
         }
         let (base, settings) = (self.links.base.clone(), self.links.settings.clone());
         let home: Mailbox<ToRequeue> = mailbox(ctx.address());
-        let look = self.run(async move {
-            match look(&base, &settings).await {
+        let search = self.run(async move {
+            match search(&base, &settings).await {
                 Ok(found) => {
                     let _ = home.tell(ToRequeue::Found(found));
                 }
-                Err(why) => warn!("cannot look for unserved jobs: {why}"),
+                Err(why) => {
+                    warn!("unserved jobs: search failed: {why}; next attempt at the next tick");
+                }
             }
         });
-        self.look = Some(look);
+        self.search = Some(search);
     }
 
     /// Asks about one job as soon as there is room.
@@ -101,35 +103,36 @@ impl RequeueActor {
         self.run(async move {
             match base.records.job(&job).await {
                 Ok(row) => {
-                    let asked = row.and_then(|row| question(&row, Why::InstanceEnded));
+                    let asked = row.and_then(|row| question(&row, AskReason::InstanceEnded));
                     let _ = home.tell(ToRequeue::Found(asked.into_iter().collect()));
                 }
-                Err(why) => warn!(job.id = %job, "cannot ask about job {job} yet: {why}"),
+                // The next search finds it.
+                Err(why) => warn!(job.id = %job, "job {job}: read failed, not asked about: {why}"),
             }
         });
     }
 
-    fn enlist(&mut self, found: Vec<Question>) {
+    fn enqueue(&mut self, found: Vec<JobQuestion>) {
         for question in found {
             if self.about.insert(question.job.clone()) {
-                self.line.push_back(question);
+                self.queue.push_back(question);
             }
         }
     }
 
     /// Asks as many as may be under way.
     fn ask(&mut self, ctx: &mut Context<Self>) {
-        while self.under_way < IN_FLIGHT
-            && let Some(question) = self.line.pop_front()
+        while self.under_way < MAX_IN_FLIGHT
+            && let Some(question) = self.queue.pop_front()
         {
             self.under_way += 1;
-            let over = Over { home: mailbox(ctx.address()), job: question.job.clone() };
+            let over = QuestionGuard { home: mailbox(ctx.address()), job: question.job.clone() };
             let roster = self.links.rosters.get(&question.job.forge).cloned();
             let ledger = self.links.ledger.clone();
             let begun = self.links.base.clock.now();
             self.run(async move {
                 let _over = over;
-                let finding = put(roster, question, begun).await;
+                let finding = ask_forge(roster, question, begun).await;
                 let _ = ledger.tell(ToLedger::Finding(finding));
             });
         }
@@ -147,7 +150,7 @@ impl Actor for RequeueActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(self.links.settings.tick, Self::look);
+        ctx.run_interval(self.links.settings.tick, Self::search);
     }
 }
 
@@ -157,9 +160,9 @@ impl Handler<Envelope<ToRequeue>> for RequeueActor {
     fn handle(&mut self, Envelope(message): Envelope<ToRequeue>, ctx: &mut Self::Context) {
         match message {
             ToRequeue::Ask(job) => self.ask_about(job, ctx),
-            ToRequeue::Tick => self.look(ctx),
+            ToRequeue::Tick => self.search(ctx),
             ToRequeue::Found(found) => {
-                self.enlist(found);
+                self.enqueue(found);
                 self.ask(ctx);
             }
             ToRequeue::Answered(job) => {
@@ -181,19 +184,19 @@ impl Drop for RequeueActor {
 }
 
 /// Tells the actor that a question is over, also when the answer never comes.
-struct Over {
+struct QuestionGuard {
     home: Mailbox<ToRequeue>,
     job: JobId,
 }
 
-impl Drop for Over {
+impl Drop for QuestionGuard {
     fn drop(&mut self) {
         let _ = self.home.tell(ToRequeue::Answered(self.job.clone()));
     }
 }
 
-/// Reads the open jobs and, if one is promised or runs, the instances.
-async fn look(base: &Base, settings: &RequeueSettings) -> Result<Vec<Question>, StoreError> {
+/// Reads the open jobs and, if one is offered or runs, the instances.
+async fn search(base: &Base, settings: &RequeueSettings) -> Result<Vec<JobQuestion>, StoreError> {
     let jobs = base.records.open_jobs().await?;
     let mut live: BTreeMap<InstanceId, State> = BTreeMap::new();
     if jobs.iter().any(|job| Job::holder(job).is_some()) {
@@ -201,20 +204,24 @@ async fn look(base: &Base, settings: &RequeueSettings) -> Result<Vec<Question>, 
         live.extend(rows.into_iter().map(|row| (row.id, row.state)));
     }
     let found = find(&jobs, &live, base.clock.now(), settings);
-    debug!(open = jobs.len(), asked = found.len(), "looked for unserved jobs");
+    debug!(open = jobs.len(), asked = found.len(), "searched for unserved jobs");
     Ok(found)
 }
 
-/// Puts one question to the forge.
-async fn put(roster: Option<Arc<dyn Roster>>, asked: Question, begun: Timestamp) -> Finding {
+/// Asks the forge one question.
+async fn ask_forge(
+    roster: Option<Arc<dyn Roster>>,
+    asked: JobQuestion,
+    begun: Timestamp,
+) -> JobFinding {
     let seen = match roster {
         Some(roster) => {
             let answer = roster.job(&asked.job, &asked.place, asked.run);
             let late = |_| Sighting::Unknown("no answer in time".into());
-            tokio::time::timeout(DEADLINE, answer).await.unwrap_or_else(late)
+            tokio::time::timeout(ANSWER_TIMEOUT, answer).await.unwrap_or_else(late)
         }
         None => Sighting::Unknown(format!("forge `{}` is not configured", asked.job.forge)),
     };
-    let Question { job, instance, generation, .. } = asked;
-    Finding { job, instance, generation, begun, seen }
+    let JobQuestion { job, instance, generation, .. } = asked;
+    JobFinding { job, instance, generation, begun, seen }
 }

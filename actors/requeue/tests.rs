@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::unserved::{Why, find};
+use super::unserved::{AskReason, find};
 use super::*;
-use crate::jobs::tests::doubles::{MemoryRecords, run_paused, settle};
+use crate::jobs::tests::doubles::{StoreDouble, run_paused, settle};
 use crate::jobs::tests::{QUEUED, RUNS, TestLedger, id, reading, settings};
-use crate::jobs::{Finding, ToLedger};
+use crate::jobs::{JobFinding, ToLedger};
 use crate::mail::{ActorRef, Mailbox};
 use crate::model::{
     InstanceId, Job, JobFact, JobId, JobNotice, JobReading, Observation, Place, RunnerView, Scope,
@@ -25,7 +25,7 @@ fn live(instances: &[(&str, State)]) -> BTreeMap<InstanceId, State> {
 }
 
 /// Returns why jobs are asked about, `age` after they were made.
-fn asked(jobs: &[Job], instances: &[(&str, State)], now: Timestamp) -> Vec<(u64, Why)> {
+fn asked(jobs: &[Job], instances: &[(&str, State)], now: Timestamp) -> Vec<(u64, AskReason)> {
     let found = find(jobs, &live(instances), now, &settings());
     found.into_iter().map(|question| (question.job.number, question.why)).collect()
 }
@@ -58,9 +58,9 @@ fn a_delivered_offer_without_execution_is_asked_about_when_it_is_old_or_its_inst
     let job = [delivered()];
     let young = at(MINUTE);
     assert_eq!(asked(&job, &[("a", State::Reserved)], young), []);
-    assert_eq!(asked(&job, &[("a", State::Ended)], young), [(1, Why::InstanceEnded)]);
-    assert_eq!(asked(&job, &[], young), [(1, Why::InstanceEnded)]);
-    assert_eq!(asked(&job, &[("a", State::Reserved)], at(5 * MINUTE)), [(1, Why::Unproven)]);
+    assert_eq!(asked(&job, &[("a", State::Ended)], young), [(1, AskReason::InstanceEnded)]);
+    assert_eq!(asked(&job, &[], young), [(1, AskReason::InstanceEnded)]);
+    assert_eq!(asked(&job, &[("a", State::Reserved)], at(5 * MINUTE)), [(1, AskReason::Unproven)]);
 }
 
 #[test]
@@ -88,21 +88,24 @@ fn a_running_job_is_asked_about_at_growing_ages() {
 #[test]
 fn a_job_that_ran_on_an_ended_instance_is_asked_about_again_and_again() {
     let mut job = running();
-    assert_eq!(asked(std::slice::from_ref(&job), &[], at(MINUTE)), [(1, Why::InstanceEnded)]);
+    assert_eq!(asked(std::slice::from_ref(&job), &[], at(MINUTE)), [(1, AskReason::InstanceEnded)]);
     job.asked.last_at = Some(at(MINUTE));
     assert_eq!(asked(std::slice::from_ref(&job), &[], at(2 * MINUTE)), []);
-    assert_eq!(asked(&[job], &[], at(6 * MINUTE)), [(1, Why::InstanceEnded)]);
+    assert_eq!(asked(&[job], &[], at(6 * MINUTE)), [(1, AskReason::InstanceEnded)]);
 }
 
 #[test]
 fn a_long_queued_job_is_asked_about_every_hour_and_a_doubted_one_at_once() {
     let mut job = queued();
     assert_eq!(asked(std::slice::from_ref(&job), &[], at(59 * MINUTE)), []);
-    assert_eq!(asked(std::slice::from_ref(&job), &[], at(HOUR)), [(1, Why::Waiting)]);
+    assert_eq!(asked(std::slice::from_ref(&job), &[], at(HOUR)), [(1, AskReason::Waiting)]);
     job.asked.last_at = Some(at(HOUR));
     assert_eq!(asked(std::slice::from_ref(&job), &[], at(HOUR + 59 * MINUTE)), []);
     job.asked.missing = 1;
-    assert_eq!(asked(std::slice::from_ref(&job), &[], at(HOUR + MINUTE)), [(1, Why::Waiting)]);
+    assert_eq!(
+        asked(std::slice::from_ref(&job), &[], at(HOUR + MINUTE)),
+        [(1, AskReason::Waiting)]
+    );
     job.asked.missing = 2;
     assert_eq!(asked(&[job], &[], at(HOUR + MINUTE)), []);
 }
@@ -117,12 +120,12 @@ fn jobs_that_are_closed_or_held_back_are_not_asked_about() {
 #[test]
 fn a_job_whose_pool_was_taken_away_is_asked_about_at_once_and_then_every_hour() {
     let mut job = Job { pool: None, ..queued() };
-    assert_eq!(asked(std::slice::from_ref(&job), &[], at(MINUTE)), [(1, Why::Waiting)]);
+    assert_eq!(asked(std::slice::from_ref(&job), &[], at(MINUTE)), [(1, AskReason::Waiting)]);
     job.asked.last_at = Some(at(MINUTE));
     assert_eq!(asked(std::slice::from_ref(&job), &[], at(HOUR)), []);
-    assert_eq!(asked(&[job], &[], at(HOUR + MINUTE)), [(1, Why::Waiting)]);
+    assert_eq!(asked(&[job], &[], at(HOUR + MINUTE)), [(1, AskReason::Waiting)]);
     let runs = Job { pool: None, execution: None, fact: RUNS, ..running() };
-    assert_eq!(asked(&[runs], &[], at(5 * MINUTE)), [(1, Why::Running)]);
+    assert_eq!(asked(&[runs], &[], at(5 * MINUTE)), [(1, AskReason::Running)]);
 }
 
 /// A forge that keeps what it is asked and answers after a second.
@@ -170,10 +173,10 @@ impl Roster for Oracle {
 
 /// Starts the actor; findings are kept.
 fn open(
-    records: &Arc<MemoryRecords>,
+    records: &Arc<StoreDouble>,
     oracle: &Arc<Oracle>,
-) -> (ActorRef<ToRequeue>, Arc<Mutex<Vec<Finding>>>, StopGuard) {
-    let findings: Arc<Mutex<Vec<Finding>>> = Arc::default();
+) -> (ActorRef<ToRequeue>, Arc<Mutex<Vec<JobFinding>>>, StopGuard) {
+    let findings: Arc<Mutex<Vec<JobFinding>>> = Arc::default();
     let kept = Arc::clone(&findings);
     let ledger = ActorRef::default();
     ledger.install(Mailbox::new(move |message| {
@@ -198,7 +201,7 @@ fn open(
 #[test]
 fn at_most_eight_questions_are_under_way_and_all_are_answered() {
     run_paused(async {
-        let (records, oracle) = (Arc::<MemoryRecords>::default(), Arc::<Oracle>::default());
+        let (records, oracle) = (Arc::<StoreDouble>::default(), Arc::<Oracle>::default());
         for number in 0..50 {
             let job = Job { id: id(number), ..delivered() };
             records.lock().jobs.insert(job.id.clone(), job);
@@ -213,7 +216,7 @@ fn at_most_eight_questions_are_under_way_and_all_are_answered() {
 #[test]
 fn a_targeted_question_is_put_at_once_and_bound_to_the_attempt() {
     run_paused(async {
-        let (records, oracle) = (Arc::<MemoryRecords>::default(), Arc::<Oracle>::default());
+        let (records, oracle) = (Arc::<StoreDouble>::default(), Arc::<Oracle>::default());
         let job = delivered();
         records.lock().jobs.insert(job.id.clone(), job.clone());
         let (actor_ref, findings, _stop_guard) = open(&records, &oracle);
@@ -232,7 +235,7 @@ fn a_targeted_question_is_put_at_once_and_bound_to_the_attempt() {
 #[test]
 fn a_silent_forge_is_unknown_and_its_place_is_given_to_the_next() {
     run_paused(async {
-        let records = Arc::<MemoryRecords>::default();
+        let records = Arc::<StoreDouble>::default();
         let oracle = Arc::new(Oracle { silent: true, ..Oracle::default() });
         for number in 0..9 {
             let job = Job { id: id(number), ..delivered() };
@@ -249,7 +252,7 @@ fn a_silent_forge_is_unknown_and_its_place_is_given_to_the_next() {
 #[test]
 fn nothing_is_asked_and_no_instance_read_while_nothing_is_open() {
     run_paused(async {
-        let (records, oracle) = (Arc::<MemoryRecords>::default(), Arc::<Oracle>::default());
+        let (records, oracle) = (Arc::<StoreDouble>::default(), Arc::<Oracle>::default());
         let (_actor_ref, _findings, _stop_guard) = open(&records, &oracle);
         tokio::time::sleep(HOUR).await;
         assert_eq!(records.lock().instance_reads, 0);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::instance::rehearse;
 use crate::model::{InstanceId, PoolSpec, State, Timestamp, after};
-use crate::pool::{Demand, Mood, Report, plan};
+use crate::pool::{Demand, InstanceReport, PlanLimits, plan};
 use crate::testing::SimSeal;
 
 /// Takes one early-bound instance from the wish to its end, one job included; returns how many
@@ -17,7 +17,7 @@ pub fn live_one_life(spec: &PoolSpec) -> u64 {
 /// A pool in the middle of its day, ready to be planned for.
 pub struct PlanBench {
     spec: PoolSpec,
-    reports: BTreeMap<InstanceId, Report>,
+    reports: BTreeMap<InstanceId, InstanceReport>,
 }
 
 impl PlanBench {
@@ -31,26 +31,27 @@ impl PlanBench {
     /// Plans once; returns how many are to be made and to go.
     pub fn plan(&self, queued: u32) -> usize {
         let demand = Demand { queued, blocked: false, oldest: None };
-        let mood = Mood { draining: false, settled: true, healthy: true, admits: 32, budget: 20 };
+        let limits =
+            PlanLimits { draining: false, settled: true, healthy: true, admits: 32, budget: 20 };
         let now = after(Timestamp::UNIX_EPOCH, Duration::from_hours(1));
-        let plan = plan(&self.spec, &self.reports, demand, mood, now);
+        let plan = plan(&self.spec, &self.reports, demand, limits, now);
         plan.create as usize + plan.retire.len()
     }
 }
 
-fn report(spec: &PoolSpec, number: u32) -> Report {
-    Report {
+fn report(spec: &PoolSpec, number: u32) -> InstanceReport {
+    InstanceReport {
         id: InstanceId::new(format!("{}-{number:06}", spec.prefix)),
         state: if number.is_multiple_of(2) { State::Busy } else { State::Idle },
         since: Timestamp::UNIX_EPOCH,
-        born: Timestamp::UNIX_EPOCH,
+        created_at: Timestamp::UNIX_EPOCH,
         removal: None,
         revision: spec.revision.clone(),
         host: None,
         registered: true,
         occupies: true,
         wants: None,
-        looked: true,
+        checked: true,
         stuck: false,
         outcome: None,
         unnamed: false,

@@ -138,8 +138,8 @@ pub fn start_fleet(ports: SimPorts) -> Mailbox<ToFleet> {
     let fleet = fleet::Ports {
         base: ports.base,
         instances: ports.capabilities,
-        jobs: jobs::Capabilities::new(ports.jobs),
-        pools: fleet::Capabilities::new(ports.pools),
+        jobs: jobs::JobCapabilities::new(ports.jobs),
+        pools: fleet::PoolCapabilities::new(ports.pools),
         inventories: ports.inventories,
         rosters: ports.rosters,
         settings: ports.settings,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use actix::{ActorContext, AsyncContext, Context};
 use tracing::error;
 
-use super::super::{FleetEnd, Part};
+use super::super::{FleetEnd, FleetPart};
 use super::Fleet;
 use crate::intake::{self, IntakeStart};
 use crate::jobs::{self, LedgerStart};
@@ -15,12 +15,12 @@ use crate::requeue::{self, RequeueStart};
 use crate::supervise::Restarts;
 
 impl Fleet {
-    pub(super) fn start_part(&mut self, part: Part) {
+    pub(super) fn start_part(&mut self, part: FleetPart) {
         let (fleet, base) = (self.actor_ref.clone(), self.ports.base.clone());
         let (ledger, rosters) = (self.ledger.clone(), self.ports.rosters.clone());
         let settings = &self.ports.settings;
         let stop_guard = match part {
-            Part::Ledger => jobs::start(LedgerStart {
+            FleetPart::Ledger => jobs::start(LedgerStart {
                 actor_ref: ledger,
                 fleet,
                 requeue: self.requeue.clone(),
@@ -28,7 +28,7 @@ impl Fleet {
                 capabilities: self.ports.jobs.clone(),
                 settings: settings.requeue.clone(),
             }),
-            Part::Requeue => requeue::start(RequeueStart {
+            FleetPart::Requeue => requeue::start(RequeueStart {
                 actor_ref: self.requeue.clone(),
                 fleet,
                 ledger,
@@ -36,7 +36,7 @@ impl Fleet {
                 rosters,
                 settings: settings.requeue.clone(),
             }),
-            Part::Intake => intake::start(IntakeStart {
+            FleetPart::Intake => intake::start(IntakeStart {
                 actor_ref: self.intake.clone(),
                 fleet,
                 ledger,
@@ -44,7 +44,7 @@ impl Fleet {
                 rosters,
                 tick: settings.poll_tick,
             }),
-            Part::Reaper => reaper::start(ReaperStart {
+            FleetPart::Reaper => reaper::start(ReaperStart {
                 fleet,
                 base,
                 inventories: self.ports.inventories.clone(),
@@ -55,7 +55,7 @@ impl Fleet {
         self.parts.insert(part, stop_guard);
     }
 
-    pub(super) fn part_died(&mut self, part: Part, panicked: bool, ctx: &mut Context<Self>) {
+    pub(super) fn part_died(&mut self, part: FleetPart, panicked: bool, ctx: &mut Context<Self>) {
         if let Some(stop_guard) = self.parts.remove(&part) {
             stop_guard.release();
         }
@@ -64,29 +64,30 @@ impl Fleet {
         }
         error!(panicked, "{part:?} died and is started again");
         let name = format!("{part:?}");
-        let wait = self.note_death(&name);
-        if part == Part::Ledger && self.restarts.get(&name).is_some_and(Restarts::hopeless) {
+        let wait = self.restart_delay(&name);
+        if part == FleetPart::Ledger && self.restarts.get(&name).is_some_and(Restarts::hopeless) {
             self.on_exit.end = FleetEnd::Hopeless;
             ctx.stop();
             return;
         }
         ctx.run_later(wait, move |act, _| {
             act.start_part(part);
-            act.tell_who_is_here();
-            if part == Part::Ledger {
+            act.report_pools();
+            if part == FleetPart::Ledger {
                 act.introduce_all();
             }
         });
     }
 
-    /// Lets everyone say again what the new ledger does not know.
+    /// Lets every pool and instance report again what the new ledger does not know.
     pub(super) fn introduce_all(&self) {
         for pool in self.pools.values() {
             let _: Result<(), _> = pool.actor_ref.tell(ToPool::Introduce);
         }
     }
 
-    pub(super) fn note_death(&mut self, name: &str) -> Duration {
+    /// Counts a death, and returns when the next start may be.
+    pub(super) fn restart_delay(&mut self, name: &str) -> Duration {
         let now = self.ports.base.clock.now();
         self.restarts.entry(name.to_owned()).or_default().note(now)
     }

@@ -1,23 +1,26 @@
-//! Pools come, die, are emptied, and come back; and machines without a record find one.
+//! Pools: added, restarted when they die, dropped when they are empty; and the pool that adopts a
+//! machine without a record.
 
 use std::sync::Arc;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tracing::{error, warn};
 
-use super::super::removed_pools::{pool_for_orphan, removed_pool_of};
-use super::{Fleet, Pool};
+use super::{Fleet, RunningPool};
 use crate::mail::{ActorRef, Reply};
-use crate::model::{Home, MachineView, PoolId, PoolRow, PoolSpec, ProviderId};
+use crate::model::{
+    Home, Instance, Labels, MachineSpec, MachineView, Policy, PoolId, PoolRow, PoolSpec,
+    ProviderId, Stamp,
+};
 use crate::pool::{self, PoolStart, ToPool};
 
 impl Fleet {
     pub(super) fn add_pool(&mut self, spec: PoolSpec, removed: bool) {
         let id = spec.id.clone();
         let unknown = || PoolRow { id: id.clone(), drained: false, breaker: None, events: 0 };
-        let row = self.past.remove(&id).unwrap_or_else(unknown);
+        let row = self.absent_rows.remove(&id).unwrap_or_else(unknown);
         let actor_ref = ActorRef::default();
-        let pool = Pool {
+        let pool = RunningPool {
             spec: Arc::new(spec),
             row,
             removed,
@@ -49,8 +52,8 @@ impl Fleet {
         }));
     }
 
-    /// Finds a machine without a record an owner. Where no pool has its provider any more, the
-    /// pool it was made for comes back for it, as a ghost.
+    /// Lets a pool adopt a machine without a record. Where no pool has its provider any more, the
+    /// pool it was created for comes back for it, as a removed one.
     pub(super) fn adopt(
         &mut self,
         provider: ProviderId,
@@ -60,8 +63,8 @@ impl Fleet {
         let specs: Vec<&PoolSpec> = self.pools.values().map(|pool| &*pool.spec).collect();
         let chosen = pool_for_orphan(&view.stamp, &provider, &specs);
         if let Some(pool) = chosen.and_then(|id| self.pools.get(&id)) {
-            let made_for = view.stamp.pool.as_ref().and_then(|id| self.pools.get(id));
-            let home = made_for.map(|pool| {
+            let created_for = view.stamp.pool.as_ref().and_then(|id| self.pools.get(id));
+            let home = created_for.map(|pool| {
                 let (forge, scope) = (pool.spec.forge.clone(), pool.spec.scope.clone());
                 Box::new(Home { forge, scope })
             });
@@ -69,16 +72,18 @@ impl Fleet {
             let _: Result<(), _> = pool.actor_ref.tell(ToPool::Adopt { view, home, reply });
             return;
         }
-        let Some(made_for) = view.stamp.instance.clone() else { return no_pool(&view, &provider) };
+        let Some(created_for) = view.stamp.instance.clone() else {
+            return no_pool(&view, &provider);
+        };
         let records = Arc::clone(&self.ports.base.records);
-        let origin = async move { records.instance(&made_for).await };
+        let origin = async move { records.instance(&created_for).await };
         ctx.spawn(origin.into_actor(self).map(move |origin, act, ctx| match origin {
             Ok(Some(row)) if row.provider == provider && !act.pools.contains_key(&row.pool) => {
                 act.add_pool(removed_pool_of(&row), true);
                 act.adopt(provider, view, ctx);
             }
             Ok(_) => no_pool(&view, &provider),
-            // The reaper finds it again.
+            // The reaper finds the machine again.
             Err(_) => {}
         }));
     }
@@ -98,13 +103,13 @@ impl Fleet {
         if self.shutdown_reply.is_some() {
             return;
         }
-        error!(pool.id = %id, panicked, "pool `{id}` died and is started again from its rows");
-        let wait = self.note_death(id.as_str());
+        error!(pool.id = %id, panicked, "pool `{id}`: supervisor died; it is started again from its rows");
+        let wait = self.restart_delay(id.as_str());
         ctx.run_later(wait, move |act, _| {
-            // Gone from the config and added again meanwhile, it has a supervisor.
+            // A pool that was removed and added again meanwhile has a supervisor.
             if act.pools.get(&id).is_some_and(|pool| pool.incarnation == incarnation) {
                 act.start_pool(&id);
-                act.tell_who_is_here();
+                act.report_pools();
             }
         });
     }
@@ -113,7 +118,7 @@ impl Fleet {
         if self.pools.get(id).is_some_and(|pool| pool.removed)
             && let Some(pool) = self.pools.remove(id)
         {
-            self.past.insert(id.clone(), pool.row);
+            self.absent_rows.insert(id.clone(), pool.row);
             self.ports.base.registry.drop_pool(id);
         }
     }
@@ -122,8 +127,37 @@ impl Fleet {
 fn no_pool(view: &MachineView, provider: &ProviderId) {
     warn!(
         machine.name = %view.name,
-        "machine `{}` of provider `{provider}` has no pool to adopt it, and nobody knows where its \
-         runner is registered: put its pool back into the config, or delete it by hand once it is idle",
+        "machine `{}` of provider `{provider}` has no pool to adopt it, and where its runner is \
+         registered is unknown: put its pool back into the config, or delete it by hand once it is idle",
         view.name
     );
+}
+
+/// Returns a pool that wants no instance and serves no job, for rows whose pool is gone: it
+/// drains until its last row is gone.
+pub(super) fn removed_pool_of(row: &Instance) -> PoolSpec {
+    PoolSpec {
+        id: row.pool.clone(),
+        forge: row.forge.clone(),
+        scope: row.scope.clone(),
+        provider: row.provider.clone(),
+        binding: row.binding,
+        labels: Labels::default(),
+        accept_unlabelled: false,
+        runner_group: String::new(),
+        min_idle: 0,
+        max: 0,
+        machine: MachineSpec::default(),
+        revision: row.revision.clone(),
+        prefix: row.pool.as_str().to_owned(),
+        policy: Policy::default(),
+    }
+}
+
+/// Chooses the pool that adopts an orphan: the one it was created for, if that still has the same
+/// provider, else any pool that has. The owner could not see the machine at another provider.
+fn pool_for_orphan(stamp: &Stamp, provider: &ProviderId, pools: &[&PoolSpec]) -> Option<PoolId> {
+    let mut fitting = pools.iter().filter(|pool| pool.provider == *provider);
+    let named = fitting.clone().find(|pool| stamp.pool.as_ref() == Some(&pool.id));
+    named.or_else(|| fitting.next()).map(|pool| pool.id.clone())
 }

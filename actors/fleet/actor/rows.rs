@@ -1,4 +1,4 @@
-//! What the fleet writes: the rows of its pools, and whose machines are ours.
+//! What the fleet writes: the rows of its pools, and the holders whose machines are ours.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Fleet {
         });
     }
 
-    pub(super) fn note_breaker(
+    pub(super) fn save_breaker(
         &mut self,
         id: &PoolId,
         open: Option<Timestamp>,
@@ -106,7 +106,7 @@ impl Fleet {
         }));
     }
 
-    /// Stops, because the store says that somebody else is the writer.
+    /// Stops, because the store says that another daemon is the writer.
     pub(super) fn give_up(&mut self, refused: &SaveError, ctx: &mut Context<Self>) {
         error!("the fleet stops: {refused}");
         if matches!(refused, SaveError::Fenced(_)) {

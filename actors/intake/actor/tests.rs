@@ -15,30 +15,30 @@ use crate::ports::RunnerRef;
 use crate::registry::Registry;
 
 #[derive(Default)]
-struct Desk {
+struct CountingRoster {
     asked: Mutex<Vec<String>>,
 }
 
 #[async_trait]
-impl Roster for Desk {
+impl Roster for CountingRoster {
     async fn runners(&self, _: &Scope) -> Observation<Vec<RunnerView>> {
-        Observation::Unusable("not in this play".into())
+        Observation::Unusable("not in this test".into())
     }
 
     async fn runner(&self, _: &Scope, _: &RunnerRef) -> Sighting<RunnerView> {
-        Sighting::Unknown("not in this play".into())
+        Sighting::Unknown("not in this test".into())
     }
 
     async fn runner_of(&self, _: &Scope, _: &crate::model::MachineName) -> Sighting<RunnerView> {
-        Sighting::Unknown("not in this play".into())
+        Sighting::Unknown("not in this test".into())
     }
 
     async fn job(&self, _: &JobId, _: &Place, _: u64) -> Sighting<JobReading> {
-        Sighting::Unknown("not in this play".into())
+        Sighting::Unknown("not in this test".into())
     }
 
     async fn work_of(&self, _: &Scope, _: &RunnerRef) -> Sighting<JobId> {
-        Sighting::Unknown("not in this play".into())
+        Sighting::Unknown("not in this test".into())
     }
 
     async fn open_jobs(&self, scope: &Scope) -> Observation<Vec<JobNotice>> {
@@ -70,15 +70,16 @@ fn notice() -> JobNotice {
 }
 
 #[test]
-fn every_scope_is_asked_at_once_and_on_every_tick_and_the_ledger_hears_of_its_jobs() {
+fn every_scope_is_asked_at_once_and_on_every_tick_and_the_ledger_gets_its_jobs() {
     perform(async {
-        let (desk, told) = (Arc::<Desk>::default(), Arc::<Mutex<Vec<JobNotice>>>::default());
+        let (roster, received) =
+            (Arc::<CountingRoster>::default(), Arc::<Mutex<Vec<JobNotice>>>::default());
         let (actor_ref, fleet, ledger) =
             (ActorRef::default(), ActorRef::default(), ActorRef::default());
-        let ear = Arc::clone(&told);
+        let sink = Arc::clone(&received);
         ledger.install(Mailbox::new(move |message| {
             if let ToLedger::Notice(notice) = message {
-                ear.lock().unwrap().push(notice);
+                sink.lock().unwrap().push(notice);
             }
             Ok(())
         }));
@@ -87,7 +88,7 @@ fn every_scope_is_asked_at_once_and_on_every_tick_and_the_ledger_hears_of_its_jo
             fleet,
             ledger,
             base: Arc::<TestPorts>::default().base(&Arc::<Registry>::default()),
-            rosters: BTreeMap::from([("github".into(), desk.clone() as Arc<dyn Roster>)]),
+            rosters: BTreeMap::from([("github".into(), roster.clone() as Arc<dyn Roster>)]),
             tick: Duration::from_secs(30),
         });
         let scopes = ["acme", "down", "slow"]
@@ -96,16 +97,16 @@ fn every_scope_is_asked_at_once_and_on_every_tick_and_the_ledger_hears_of_its_jo
         let scopes: BTreeSet<_> = scopes.into_iter().chain([unknown]).collect();
         actor_ref.tell(ToIntake::Scopes(scopes.clone())).unwrap();
         a_moment().await;
-        assert_eq!(*desk.asked.lock().unwrap(), ["acme", "down", "slow"]);
-        assert_eq!(told.lock().unwrap().len(), 1);
-        assert_eq!(told.lock().unwrap()[0].delivery, None, "nothing was delivered");
+        assert_eq!(*roster.asked.lock().unwrap(), ["acme", "down", "slow"]);
+        assert_eq!(received.lock().unwrap().len(), 1);
+        assert_eq!(received.lock().unwrap()[0].delivery, None, "nothing was delivered");
 
         actor_ref.tell(ToIntake::Scopes(scopes)).unwrap();
         a_moment().await;
-        assert_eq!(desk.asked.lock().unwrap().len(), 3, "nothing is new");
+        assert_eq!(roster.asked.lock().unwrap().len(), 3, "nothing is new");
         tokio::time::sleep(Duration::from_secs(30)).await;
         assert_eq!(
-            *desk.asked.lock().unwrap(),
+            *roster.asked.lock().unwrap(),
             ["acme", "down", "slow", "acme", "down"],
             "the slow one is still thinking"
         );

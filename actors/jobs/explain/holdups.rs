@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Accepts, JobRequirements, PoolStatus, Route, ago, machines, route, states};
+use super::{Accepts, JobRequirements, JobRoute, PoolStatus, ago, machines, route, states};
 use crate::model::{Instance, Job, JobState, PoolId, State, Timestamp, elapsed};
 
 /// How many booting machines are named.
@@ -119,8 +119,8 @@ fn in_queue(job: &Job, pools: &[PoolStatus], holdups: &HoldUps, now: Timestamp) 
     let Some(pool) = &job.pool else {
         let accepting: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
         return match route(&JobRequirements::of(job), &accepting) {
-            Route::Unserved(why) => why,
-            Route::To(pool) | Route::Held { pool, .. } => {
+            JobRoute::Unserved(why) => why,
+            JobRoute::To(pool) | JobRoute::Held { pool, .. } => {
                 format!("pool `{pool}` can serve it and will get it")
             }
         };

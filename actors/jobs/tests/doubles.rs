@@ -43,9 +43,9 @@ impl Clock for VirtualClock {
     }
 }
 
-struct Counter(AtomicU64);
+struct CountingChance(AtomicU64);
 
-impl Chance for Counter {
+impl Chance for CountingChance {
     fn word(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
@@ -75,7 +75,7 @@ pub(crate) fn instance(id: &str, state: State) -> Instance {
 
 /// A store in memory, whose saves can be made to fail.
 #[derive(Default)]
-pub(crate) struct MemoryRecords(Mutex<MemoryTables>);
+pub(crate) struct StoreDouble(Mutex<MemoryTables>);
 
 #[derive(Default)]
 pub(crate) struct MemoryTables {
@@ -91,7 +91,7 @@ pub(crate) struct MemoryTables {
     pub(crate) instance_reads: u32,
 }
 
-impl MemoryRecords {
+impl StoreDouble {
     pub(crate) fn lock(&self) -> MutexGuard<'_, MemoryTables> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -99,7 +99,7 @@ impl MemoryRecords {
     pub(crate) fn base(self: &Arc<Self>) -> Base {
         Base {
             clock: Arc::new(VirtualClock(tokio::time::Instant::now())),
-            chance: Arc::new(Counter(AtomicU64::new(1))),
+            chance: Arc::new(CountingChance(AtomicU64::new(1))),
             spawner: Arc::new(LocalSpawner),
             records: Arc::clone(self) as Arc<dyn Records>,
             registry: Arc::default(),
@@ -109,7 +109,7 @@ impl MemoryRecords {
 }
 
 #[async_trait]
-impl JobRows for MemoryRecords {
+impl JobRows for StoreDouble {
     async fn save(&self, save: JobSave) -> Result<(), SaveError> {
         tokio::time::sleep(Duration::from_micros(10)).await;
         let mut tables = self.lock();
@@ -131,7 +131,7 @@ impl JobRows for MemoryRecords {
 }
 
 #[async_trait]
-impl Records for MemoryRecords {
+impl Records for StoreDouble {
     async fn controller(&self) -> Result<Controller, StoreError> {
         Err(StoreError::Unavailable("not in this test".into()))
     }

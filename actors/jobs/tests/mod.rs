@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::change::{Act, Change};
+use super::change::{Act, LedgerChange};
 use super::index::JobIndex;
 use super::ledger::{Ledger, LedgerInput};
 use super::offers::OfferKey;
-use super::{Finding, InstanceChange, InstanceUpdate};
+use super::{InstanceChange, InstanceUpdate, JobFinding};
 use crate::model::{
     Binding, Conclusion, Event, Generation, InstanceId, Job, JobFact, JobId, JobNotice, JobReading,
     MachineSpec, Offer, OfferEnd, OfferStage, Place, Policy, PoolId, PoolSpec, Refusal, Sighting,
@@ -178,9 +178,9 @@ impl TestLedger {
     }
 
     /// Returns a question to the forge as of now, to be answered later.
-    pub(crate) fn question(&self, job: u64) -> Finding {
+    pub(crate) fn question(&self, job: u64) -> JobFinding {
         let row = self.job(job);
-        Finding {
+        JobFinding {
             job: id(job),
             instance: row.holder().cloned(),
             generation: row.generation,
@@ -189,8 +189,8 @@ impl TestLedger {
         }
     }
 
-    pub(crate) fn answer(&mut self, question: Finding, seen: Sighting<JobReading>) -> Vec<Act> {
-        self.handle(LedgerInput::Finding(Finding { seen, ..question }))
+    pub(crate) fn answer(&mut self, question: JobFinding, seen: Sighting<JobReading>) -> Vec<Act> {
+        self.handle(LedgerInput::Finding(JobFinding { seen, ..question }))
     }
 
     /// Asks and answers at once.
@@ -216,7 +216,7 @@ impl TestLedger {
     }
 
     /// Saves a change as a store would, and checks everything that must always hold.
-    pub(crate) fn save(&mut self, change: Change) -> Vec<Act> {
+    pub(crate) fn save(&mut self, change: LedgerChange) -> Vec<Act> {
         for (id, job) in &change.save.jobs {
             if let Some(before) = self.rows.get(id) {
                 check_step(before, job);

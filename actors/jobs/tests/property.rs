@@ -9,7 +9,7 @@ use crate::model::Refusal;
 const INSTANCES: [&str; 4] = ["a", "b", "c", "d"];
 
 #[derive(Clone, Debug)]
-enum Step {
+enum LedgerStep {
     Notice(u64, u8, Option<usize>),
     Instance(usize, u8, u64),
     Deliver(u64, usize, u64),
@@ -23,21 +23,21 @@ enum Step {
     Reload,
 }
 
-fn steps() -> impl Strategy<Value = Step> {
+fn steps() -> impl Strategy<Value = LedgerStep> {
     let runner = || prop::option::of(0..6_usize);
     prop_oneof![
-        8 => (0..5_u64, 0..6_u8, runner()).prop_map(|(a, b, c)| Step::Notice(a, b, c)),
-        8 => (0..4_usize, 0..9_u8, 0..5_u64).prop_map(|(a, b, c)| Step::Instance(a, b, c)),
-        5 => (0..5_u64, 0..4_usize, 0..2_u64).prop_map(|(a, b, c)| Step::Deliver(a, b, c)),
+        8 => (0..5_u64, 0..6_u8, runner()).prop_map(|(a, b, c)| LedgerStep::Notice(a, b, c)),
+        8 => (0..4_usize, 0..9_u8, 0..5_u64).prop_map(|(a, b, c)| LedgerStep::Instance(a, b, c)),
+        5 => (0..5_u64, 0..4_usize, 0..2_u64).prop_map(|(a, b, c)| LedgerStep::Deliver(a, b, c)),
         2 => (0..5_u64, 0..4_usize, 0..2_u64, any::<bool>())
-            .prop_map(|(a, b, c, d)| Step::Answered(a, b, c, d)),
-        3 => (0..5_u64).prop_map(Step::Ask),
-        4 => (0..8_usize, 0..6_u8, runner()).prop_map(|(a, b, c)| Step::Answer(a, b, c)),
-        2 => (0..2_usize, 0..4_u8).prop_map(|(a, b)| Step::PoolStatus(a, b)),
-        3 => prop_oneof![Just(1), Just(60), Just(301), Just(90_000)].prop_map(Step::Pass),
-        1 => Just(Step::Tick),
-        1 => Just(Step::Restart),
-        1 => Just(Step::Reload),
+            .prop_map(|(a, b, c, d)| LedgerStep::Answered(a, b, c, d)),
+        3 => (0..5_u64).prop_map(LedgerStep::Ask),
+        4 => (0..8_usize, 0..6_u8, runner()).prop_map(|(a, b, c)| LedgerStep::Answer(a, b, c)),
+        2 => (0..2_usize, 0..4_u8).prop_map(|(a, b)| LedgerStep::PoolStatus(a, b)),
+        3 => prop_oneof![Just(1), Just(60), Just(301), Just(90_000)].prop_map(LedgerStep::Pass),
+        1 => Just(LedgerStep::Tick),
+        1 => Just(LedgerStep::Restart),
+        1 => Just(LedgerStep::Reload),
     ]
 }
 
@@ -67,20 +67,20 @@ fn instance_change(what: u8, job: u64, name: &str) -> InstanceChange {
 }
 
 /// Plays one step; `questions` are those still unanswered.
-fn play(test: &mut TestLedger, questions: &mut Vec<Finding>, step: &Step) {
+fn play(test: &mut TestLedger, questions: &mut Vec<JobFinding>, step: &LedgerStep) {
     let generation = |test: &TestLedger, job: u64, behind: u64| {
         let row = test.rows.get(&id(job));
         Generation(row.map_or(0, |row| row.generation.0).saturating_sub(behind))
     };
     match *step {
-        Step::Notice(job, kind, at) => {
+        LedgerStep::Notice(job, kind, at) => {
             let named = if kind >= 3 { runner(at) } else { None };
             test.notice(job, fact(kind), named);
         }
-        Step::Instance(at, what, job) => {
+        LedgerStep::Instance(at, what, job) => {
             test.instance(INSTANCES[at], instance_change(what, job, INSTANCES[at]));
         }
-        Step::Deliver(job, at, behind) => {
+        LedgerStep::Deliver(job, at, behind) => {
             let generation = generation(test, job, behind);
             let allowed = test.deliver(job, INSTANCES[at], generation);
             let open = test.rows.get(&id(job)).and_then(Job::open_offer);
@@ -90,36 +90,36 @@ fn play(test: &mut TestLedger, questions: &mut Vec<Finding>, step: &Step) {
             });
             assert_eq!(allowed, durable);
         }
-        Step::Answered(job, at, behind, taken) => {
+        LedgerStep::Answered(job, at, behind, taken) => {
             let generation = generation(test, job, behind);
             let answer = taken.then_some(Err(Refusal::Busy));
             test.offer_answered(job, INSTANCES[at], generation, answer);
         }
-        Step::Ask(job) if test.rows.contains_key(&id(job)) => {
+        LedgerStep::Ask(job) if test.rows.contains_key(&id(job)) => {
             questions.push(test.question(job));
         }
-        Step::Answer(at, kind, by) if !questions.is_empty() => {
+        LedgerStep::Answer(at, kind, by) if !questions.is_empty() => {
             let question = questions.swap_remove(at % questions.len());
             answer(test, question, kind, by);
         }
-        Step::Ask(_) | Step::Answer(..) => {}
-        Step::PoolStatus(at, kind) => {
+        LedgerStep::Ask(_) | LedgerStep::Answer(..) => {}
+        LedgerStep::PoolStatus(at, kind) => {
             let accepts = [Accepts::Work, Accepts::Draining, Accepts::Full, Accepts::Broken];
             let pool = test.pools[at].id.clone();
             let accepts = accepts[usize::from(kind)];
             test.handle(LedgerInput::PoolStatus { pool, accepts });
         }
-        Step::Pass(seconds) => test.pass(Duration::from_secs(seconds)),
-        Step::Tick => drop(test.tick()),
-        Step::Restart => {
+        LedgerStep::Pass(seconds) => test.pass(Duration::from_secs(seconds)),
+        LedgerStep::Tick => drop(test.tick()),
+        LedgerStep::Restart => {
             test.restart();
             test.know_pools();
         }
-        Step::Reload => drop(test.know_pools()),
+        LedgerStep::Reload => drop(test.know_pools()),
     }
 }
 
-fn answer(test: &mut TestLedger, question: Finding, kind: u8, by: Option<usize>) {
+fn answer(test: &mut TestLedger, question: JobFinding, kind: u8, by: Option<usize>) {
     let before = test.rows[&question.job].clone();
     let seen = match kind {
         0 => Sighting::Absent,

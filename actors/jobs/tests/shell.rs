@@ -2,12 +2,12 @@
 
 use std::sync::Mutex;
 
-use super::doubles::{MemoryRecords, instance, run_paused, settle};
+use super::doubles::{StoreDouble, instance, run_paused, settle};
 use super::*;
 use crate::base::Base;
-use crate::fleet::{Part, ToFleet};
+use crate::fleet::{FleetPart, ToFleet};
 use crate::instance::ToInstance;
-use crate::jobs::{Capabilities, LedgerStart, ToLedger, start};
+use crate::jobs::{JobCapabilities, LedgerStart, ToLedger, start};
 use crate::mail::{ActorRef, Mailbox};
 use crate::model::State;
 use crate::pool::ToPool;
@@ -16,9 +16,9 @@ use crate::requeue::ToRequeue;
 use crate::supervise::StopGuard;
 
 /// Keeps the messages that came to a mailbox.
-struct Received<M>(Arc<Mutex<Vec<M>>>);
+struct ReceivedMessages<M>(Arc<Mutex<Vec<M>>>);
 
-impl<M: Send + 'static> Received<M> {
+impl<M: Send + 'static> ReceivedMessages<M> {
     fn new() -> (Self, Mailbox<M>) {
         let messages = Arc::new(Mutex::new(Vec::new()));
         let received = Arc::clone(&messages);
@@ -34,27 +34,27 @@ impl<M: Send + 'static> Received<M> {
     }
 }
 
-struct Setup {
-    records: Arc<MemoryRecords>,
+struct LedgerSetup {
+    records: Arc<StoreDouble>,
     base: Base,
     ledger: ActorRef<ToLedger>,
-    fleet: Received<ToFleet>,
-    requeue: Received<ToRequeue>,
-    pool: Received<ToPool>,
+    fleet: ReceivedMessages<ToFleet>,
+    requeue: ReceivedMessages<ToRequeue>,
+    pool: ReceivedMessages<ToPool>,
     pool_ref: ActorRef<ToPool>,
     _stop_guard: StopGuard,
 }
 
-impl Setup {
-    fn open(records: Arc<MemoryRecords>) -> Self {
+impl LedgerSetup {
+    fn open(records: Arc<StoreDouble>) -> Self {
         Self::with(records, Arc::default())
     }
 
-    fn with(records: Arc<MemoryRecords>, registry: Arc<Registry>) -> Self {
+    fn with(records: Arc<StoreDouble>, registry: Arc<Registry>) -> Self {
         let base = Base { registry, ..records.base() };
-        let (fleet, fleet_mailbox) = Received::new();
-        let (requeue, requeue_mailbox) = Received::new();
-        let (pool, pool_mailbox) = Received::new();
+        let (fleet, fleet_mailbox) = ReceivedMessages::new();
+        let (requeue, requeue_mailbox) = ReceivedMessages::new();
+        let (pool, pool_mailbox) = ReceivedMessages::new();
         let (fleet_ref, requeue_ref) = (ActorRef::default(), ActorRef::default());
         fleet_ref.install(fleet_mailbox);
         requeue_ref.install(requeue_mailbox);
@@ -66,7 +66,7 @@ impl Setup {
             fleet: fleet_ref,
             requeue: requeue_ref,
             base: base.clone(),
-            capabilities: Capabilities::new(records.clone()),
+            capabilities: JobCapabilities::new(records.clone()),
             settings: settings(),
         });
         Self { records, base, ledger, fleet, requeue, pool, pool_ref, _stop_guard: stop_guard }
@@ -87,8 +87,8 @@ impl Setup {
     }
 
     /// Lets an instance appear whose owner only keeps its messages.
-    fn waits(&self, instance: &str) -> (Received<ToInstance>, Entry) {
-        let (received, mailbox) = Received::new();
+    fn waits(&self, instance: &str) -> (ReceivedMessages<ToInstance>, Entry) {
+        let (received, mailbox) = ReceivedMessages::new();
         let entry = self.base.registry.claim(instance.into(), mailbox).ok().unwrap();
         self.update(instance, InstanceChange::Answers(vec![instance.into()]));
         self.update(instance, InstanceChange::Offerable);
@@ -108,7 +108,7 @@ impl Setup {
 #[test]
 fn messages_that_wait_together_share_a_save_and_demand_is_sent_once() {
     run_paused(async {
-        let setup = Setup::open(Arc::default());
+        let setup = LedgerSetup::open(Arc::default());
         setup.know_pools();
         for job in 0..100 {
             setup.tell(ToLedger::Notice(notice(job, QUEUED, None)));
@@ -123,7 +123,7 @@ fn messages_that_wait_together_share_a_save_and_demand_is_sent_once() {
 #[test]
 fn no_message_goes_out_before_the_save_is_durable() {
     run_paused(async {
-        let setup = Setup::open(Arc::default());
+        let setup = LedgerSetup::open(Arc::default());
         setup.know_pools();
         let (instance, _entry) = setup.waits("a");
         settle().await;
@@ -143,7 +143,7 @@ fn no_message_goes_out_before_the_save_is_durable() {
 #[test]
 fn an_offer_that_gets_no_answer_in_ten_seconds_ends() {
     run_paused(async {
-        let setup = Setup::open(Arc::default());
+        let setup = LedgerSetup::open(Arc::default());
         setup.know_pools();
         let (instance, _entry) = setup.waits("a");
         setup.tell(ToLedger::Notice(notice(1, QUEUED, None)));
@@ -160,7 +160,7 @@ fn an_offer_that_gets_no_answer_in_ten_seconds_ends() {
 #[test]
 fn an_offer_to_an_instance_without_an_owner_ends_at_once() {
     run_paused(async {
-        let setup = Setup::open(Arc::default());
+        let setup = LedgerSetup::open(Arc::default());
         setup.know_pools();
         setup.update("a", InstanceChange::Answers(vec!["a".into()]));
         setup.update("a", InstanceChange::Offerable);
@@ -173,7 +173,7 @@ fn an_offer_to_an_instance_without_an_owner_ends_at_once() {
 #[test]
 fn delivery_is_acknowledged_after_it_is_durable() {
     run_paused(async {
-        let setup = Setup::open(Arc::default());
+        let setup = LedgerSetup::open(Arc::default());
         setup.know_pools();
         let (_instance, _entry) = setup.waits("a");
         setup.tell(ToLedger::Notice(notice(1, QUEUED, None)));
@@ -198,20 +198,20 @@ fn delivery_is_acknowledged_after_it_is_durable() {
 #[test]
 fn a_new_ledger_goes_on_where_the_old_one_ended() {
     run_paused(async {
-        let records: Arc<MemoryRecords> = Arc::default();
-        let old = Setup::open(Arc::clone(&records));
+        let records: Arc<StoreDouble> = Arc::default();
+        let old = LedgerSetup::open(Arc::clone(&records));
         old.know_pools();
         old.tell(ToLedger::Notice(notice(1, QUEUED, None)));
         settle().await;
-        let fleet = Received(Arc::clone(&old.fleet.0));
+        let fleet = ReceivedMessages(Arc::clone(&old.fleet.0));
         drop(old);
         settle().await;
         let died = fleet.take();
-        assert!(matches!(&died[..], [ToFleet::Died { part: Part::Ledger, panicked: false }]));
+        assert!(matches!(&died[..], [ToFleet::Died { part: FleetPart::Ledger, panicked: false }]));
         let mut report = notice(2, QUEUED, None);
         report.delivery = Some("guid".into());
         records.lock().unhandled.push(report);
-        let new = Setup::open(Arc::clone(&records));
+        let new = LedgerSetup::open(Arc::clone(&records));
         new.know_pools();
         settle().await;
         assert_eq!(new.demand(), [2]);
@@ -222,8 +222,8 @@ fn a_new_ledger_goes_on_where_the_old_one_ended() {
 #[test]
 fn a_new_ledger_finds_owners_that_have_reported_everything_before() {
     run_paused(async {
-        let records: Arc<MemoryRecords> = Arc::default();
-        let old = Setup::open(Arc::clone(&records));
+        let records: Arc<StoreDouble> = Arc::default();
+        let old = LedgerSetup::open(Arc::clone(&records));
         old.know_pools();
         let (waiting, _a) = old.waits("a");
         let (ended, _b) = old.waits("b");
@@ -233,7 +233,7 @@ fn a_new_ledger_finds_owners_that_have_reported_everything_before() {
         drop(old);
         settle().await;
         records.lock().live = vec![instance("a", State::Idle), instance("b", State::Ended)];
-        let new = Setup::with(Arc::clone(&records), registry);
+        let new = LedgerSetup::with(Arc::clone(&records), registry);
         new.know_pools();
         new.tell(ToLedger::Notice(notice(1, QUEUED, None)));
         settle().await;
@@ -246,7 +246,7 @@ fn a_new_ledger_finds_owners_that_have_reported_everything_before() {
 #[test]
 fn a_fenced_ledger_stops() {
     run_paused(async {
-        let setup = Setup::open(Arc::default());
+        let setup = LedgerSetup::open(Arc::default());
         setup.know_pools();
         settle().await;
         setup.records.lock().fenced = true;
@@ -260,7 +260,7 @@ fn a_fenced_ledger_stops() {
 #[test]
 fn the_requeue_actor_is_asked_when_an_instance_ends_with_a_job() {
     run_paused(async {
-        let setup = Setup::open(Arc::default());
+        let setup = LedgerSetup::open(Arc::default());
         setup.know_pools();
         setup.update("a", InstanceChange::Answers(vec!["a".into()]));
         setup.tell(ToLedger::Notice(notice(1, RUNS, Some("a"))));

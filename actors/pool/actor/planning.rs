@@ -1,11 +1,11 @@
-//! Planning: what is known becomes who is made, permitted and asked to go, and what is shown.
+//! Planning: from what is known to what is created, permitted, asked to retire, and shown.
 
 use std::time::Duration;
 
 use actix::{AsyncContext, Context};
 
-use super::super::name::fresh_name;
-use super::super::plan::{Mood, Plan, plan};
+use super::super::plan::{PlanLimits, PoolPlan, plan};
+use super::super::reads::fresh_name;
 use super::super::reports::of_new;
 use super::PoolSupervisor;
 use crate::fleet::ToFleet;
@@ -15,52 +15,52 @@ use crate::mail::Reply;
 use crate::model::{InstanceId, Reason, Timestamp, Urgency};
 
 impl PoolSupervisor {
-    /// Plans a moment later, once for all letters until then. The moment grows with the pool,
-    /// because a plan looks at everyone.
+    /// Plans a moment later, once for all messages until then. The delay grows with the pool,
+    /// because a plan reads every report.
     pub(super) fn plan_soon(&mut self, ctx: &mut Context<Self>) {
         if !self.due {
             self.due = true;
-            let moment = 1 + self.reports.reports().len() / 1000;
-            let moment = Duration::from_millis(u64::try_from(moment).unwrap_or(1));
-            ctx.run_later(moment, Self::plan_now);
+            let millis = 1 + self.reports.reports().len() / 1000;
+            let delay = Duration::from_millis(u64::try_from(millis).unwrap_or(1));
+            ctx.run_later(delay, Self::plan_now);
         }
     }
 
-    pub(super) fn plan_now(&mut self, ctx: &mut Context<Self>) {
+    fn plan_now(&mut self, ctx: &mut Context<Self>) {
         self.due = false;
         let now = self.now();
         self.reports.lapse(now);
-        let mood = Mood {
+        let limits = PlanLimits {
             draining: self.draining(),
             settled: self.reports.is_settled(),
             healthy: self.pace.breaker.open_since().is_none(),
-            admits: self.permit_the_waiting(now),
+            admits: self.grant_permits(now),
             budget: self.pace.budget(&self.links.spec.policy, now),
         };
-        let Plan { want, create, mut retire, next_look } =
-            plan(&self.links.spec, self.reports.reports(), self.demand, mood, now);
-        if self.quiet {
+        let PoolPlan { want, create, mut retire, next_plan } =
+            plan(&self.links.spec, self.reports.reports(), self.demand, limits, now);
+        if self.quiesced {
             retire.clear();
         }
         for _ in 0..create {
             self.create(now);
         }
         for (id, reason) in retire {
-            self.ask_to_go(&id, reason, want, now);
+            self.ask_to_retire(&id, reason, want, now);
         }
         self.show(want, now);
-        self.look_again_at(next_look, now, ctx);
+        self.plan_again_at(next_plan, now, ctx);
     }
 
-    pub(super) fn draining(&self) -> bool {
+    fn draining(&self) -> bool {
         self.removed || self.drained
     }
 
-    /// Hands permits to those who wait, the longest waiting first; returns how many starts
+    /// Gives permits to the instances that wait for one, longest first; returns how many starts
     /// are left for new instances.
-    pub(super) fn permit_the_waiting(&mut self, now: Timestamp) -> u32 {
-        if self.quiet {
-            return 0; // a process that ends begins nothing
+    fn grant_permits(&mut self, now: Timestamp) -> u32 {
+        if self.quiesced {
+            return 0; // a process that shuts down starts nothing
         }
         let queue = self.pace.queue(&self.links.spec.policy, self.reports.reports());
         let mut deletes = queue.free_deletes;
@@ -81,21 +81,21 @@ impl PoolSupervisor {
         starts
     }
 
-    pub(super) fn permit(&mut self, id: &InstanceId, permit: Permit) -> bool {
+    fn permit(&mut self, id: &InstanceId, permit: Permit) -> bool {
         let Some(child) = self.children.get(id) else { return false };
         let shunned = self.pace.hosts.shunned(self.now());
         if permit == Permit::Start && !shunned.is_empty() {
             let hosts = shunned.into_iter().map(|(host, _)| host).collect();
             let _ = child.mailbox.tell(ToInstance::Avoid(hosts));
         }
-        let told = child.mailbox.tell(ToInstance::Permit(permit)).is_ok();
-        if told {
+        let sent = child.mailbox.tell(ToInstance::Permit(permit)).is_ok();
+        if sent {
             self.pace.grant(id, permit);
         }
-        told
+        sent
     }
 
-    pub(super) fn create(&mut self, now: Timestamp) {
+    fn create(&mut self, now: Timestamp) {
         let id = fresh_name(&self.links.spec.prefix, self.links.base.chance.word());
         // A name that exists is left alone: the next plan finds another.
         if self.links.base.registry.holds(&id)
@@ -107,12 +107,12 @@ impl PoolSupervisor {
         self.permit(&id, Permit::Start);
     }
 
-    pub(super) fn ask_to_go(&mut self, id: &InstanceId, reason: Reason, want: u32, now: Timestamp) {
+    fn ask_to_retire(&mut self, id: &InstanceId, reason: Reason, want: u32, now: Timestamp) {
         let Some(child) = self.children.get(id) else { return };
         if !self.pace.spend(&self.links.spec.policy, now) {
             return;
         }
-        let evidence = format!("pool `{}` wants {want}", self.links.spec.id);
+        let evidence = format!("pool `{}` has a target of {want}", self.links.spec.id);
         let ask = Retire {
             urgency: Urgency::Retire,
             reason,
@@ -121,12 +121,12 @@ impl PoolSupervisor {
             reply: Reply::discard(),
         };
         if child.mailbox.tell(ToInstance::Retire(ask)).is_ok() {
-            self.reports.ask(id, now);
+            self.reports.asked_to_retire(id, now);
         }
     }
 
-    /// Shows what changed to the board, the ledger and the fleet.
-    pub(super) fn show(&mut self, want: u32, now: Timestamp) {
+    /// Reports what changed to the registry, the ledger and the fleet.
+    fn show(&mut self, want: u32, now: Timestamp) {
         let (spec, pool) = (&self.links.spec, &self.links.spec.id);
         let draining = self.draining();
         let breaker = self.pace.breaker.open_since();
@@ -154,7 +154,8 @@ impl PoolSupervisor {
         self.shown.empty = empty;
     }
 
-    pub(super) fn look_again_at(
+    /// Sets the timer for when time alone changes the plan.
+    fn plan_again_at(
         &mut self,
         planned: Option<Timestamp>,
         now: Timestamp,
@@ -163,7 +164,7 @@ impl PoolSupervisor {
         if let Some(alarm) = self.alarm.take() {
             ctx.cancel_future(alarm);
         }
-        let paced = self.pace.next_look(&self.links.spec.policy, now);
+        let paced = self.pace.next_plan(&self.links.spec.policy, now);
         let next = [planned, paced, self.reports.next_lapse()].into_iter().flatten().min();
         self.alarm = next.map(|at| {
             let wait = crate::model::elapsed(now, at).max(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! The supervisor with instances that do nothing but take letters.
+//! The supervisor with instances that only receive messages.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -9,37 +9,37 @@ use crate::mail::Mailbox;
 use crate::model::{Instance, Reason, State};
 use crate::mutants::{self, Mutant};
 use crate::pool::fixtures::{TestPorts, a_moment, controller, machine, perform, report, row, spec};
-use crate::pool::{Outcome, Report};
+use crate::pool::{InstanceReport, StartOutcome};
 use crate::registry::{Entry, Registry};
 
-/// Plays the instances, and hears what the pool says to others.
+/// Stands in for the instances, and keeps what the pool sends.
 #[derive(Default)]
-struct Stage {
+struct FakeInstances {
     ports: Arc<TestPorts>,
-    births: Mutex<Vec<(InstanceId, &'static str)>>,
+    starts: Mutex<Vec<(InstanceId, &'static str)>>,
     entries: Mutex<BTreeMap<InstanceId, Entry>>,
     messages: Mutex<Vec<(InstanceId, ToInstance)>>,
     to_fleet: Mutex<Vec<ToFleet>>,
     to_ledger: Mutex<Vec<Accepts>>,
 }
 
-impl Stage {
-    fn spawn_owner(self: &Arc<Self>, birth: Origin, links: &Links) -> Result<Child, Taken> {
-        let (id, how) = match birth {
+impl FakeInstances {
+    fn spawn_owner(self: &Arc<Self>, origin: Origin, links: &Links) -> Result<Child, Taken> {
+        let (id, how) = match origin {
             Origin::New(id) => (id, "new"),
             Origin::Row(row) | Origin::Revived(row, _) => (row.id, "row"),
             Origin::Adopted(id, ..) => (id, "adopted"),
         };
         let mailbox = {
-            let (stage, id) = (Arc::clone(self), id.clone());
+            let (fakes, id) = (Arc::clone(self), id.clone());
             Mailbox::new(move |message| {
-                stage.messages.lock().unwrap().push((id.clone(), message));
+                fakes.messages.lock().unwrap().push((id.clone(), message));
                 Ok(())
             })
         };
         let entry = links.base.registry.claim(id.clone(), mailbox.clone())?;
         self.entries.lock().unwrap().insert(id.clone(), entry);
-        self.births.lock().unwrap().push((id.clone(), how));
+        self.starts.lock().unwrap().push((id.clone(), how));
         let stop_guard = {
             let mailbox = mailbox.clone();
             StopGuard::new(move || {
@@ -49,13 +49,13 @@ impl Stage {
         Ok(Child { mailbox, stop_guard })
     }
 
-    fn births(&self) -> Vec<(String, &'static str)> {
-        self.births.lock().unwrap().iter().map(|(id, how)| (id.to_string(), *how)).collect()
+    fn starts(&self) -> Vec<(String, &'static str)> {
+        self.starts.lock().unwrap().iter().map(|(id, how)| (id.to_string(), *how)).collect()
     }
 
-    fn made(&self) -> Vec<InstanceId> {
-        let births = self.births.lock().unwrap();
-        births.iter().filter(|(_, how)| *how == "new").map(|(id, _)| id.clone()).collect()
+    fn created(&self) -> Vec<InstanceId> {
+        let starts = self.starts.lock().unwrap();
+        starts.iter().filter(|(_, how)| *how == "new").map(|(id, _)| id.clone()).collect()
     }
 
     fn count(&self, of: impl Fn(&ToInstance) -> bool) -> usize {
@@ -71,29 +71,29 @@ impl Stage {
     }
 }
 
-struct Play {
-    stage: Arc<Stage>,
+struct PoolSetup {
+    fakes: Arc<FakeInstances>,
     registry: Arc<Registry>,
     pool: ActorRef<ToPool>,
     stop_guard: Option<StopGuard>,
 }
 
-impl Play {
-    fn start(stage: Arc<Stage>, spec: PoolSpec, removed: bool) -> Self {
-        let mut play = Self {
-            stage,
+impl PoolSetup {
+    fn start(fakes: Arc<FakeInstances>, spec: PoolSpec, removed: bool) -> Self {
+        let mut setup = Self {
+            fakes,
             registry: Arc::new(Registry::default()),
             pool: ActorRef::default(),
             stop_guard: None,
         };
-        play.restart(spec, removed);
-        play
+        setup.restart(spec, removed);
+        setup
     }
 
     fn restart(&mut self, spec: PoolSpec, removed: bool) {
-        let stage = &self.stage;
+        let fakes = &self.fakes;
         let (fleet, ledger) = (ActorRef::default(), ActorRef::default());
-        let (to_fleet, to_ledger) = (Arc::clone(stage), Arc::clone(stage));
+        let (to_fleet, to_ledger) = (Arc::clone(fakes), Arc::clone(fakes));
         fleet.install(Mailbox::new(move |message| {
             to_fleet.to_fleet.lock().unwrap().push(message);
             Ok(())
@@ -107,12 +107,12 @@ impl Play {
         let capabilities = Capabilities::new(
             BTreeMap::new(),
             BTreeMap::new(),
-            stage.ports.clone(),
-            stage.ports.clone(),
+            fakes.ports.clone(),
+            fakes.ports.clone(),
         );
         let spawn_owner = {
-            let stage = Arc::clone(stage);
-            move |birth, links| stage.spawn_owner(birth, &links)
+            let fakes = Arc::clone(fakes);
+            move |origin, links| fakes.spawn_owner(origin, &links)
         };
         self.stop_guard = Some(start_with(
             PoolStart {
@@ -123,7 +123,7 @@ impl Play {
                 actor_ref: self.pool.clone(),
                 fleet,
                 ledger,
-                base: stage.ports.base(&self.registry),
+                base: fakes.ports.base(&self.registry),
                 capabilities,
                 controller: Arc::new(controller()),
             },
@@ -140,12 +140,12 @@ impl Play {
     }
 
     fn shows(&self, id: &InstanceId, state: State) {
-        self.tell(ToPool::Report(Report { looked: true, ..report(id.as_str(), state) }));
+        self.tell(ToPool::Report(InstanceReport { checked: true, ..report(id.as_str(), state) }));
     }
 
     /// Ends an owner; `finished` if its row is deleted.
     fn end(&self, id: &str, finished: bool) {
-        let mut entry = self.stage.entries.lock().unwrap().remove(id).unwrap();
+        let mut entry = self.fakes.entries.lock().unwrap().remove(id).unwrap();
         if finished {
             entry.finish();
         }
@@ -154,164 +154,164 @@ impl Play {
     }
 }
 
-fn with_rows<const N: usize>(rows: [Instance; N]) -> Arc<Stage> {
-    let stage = Stage::default();
-    stage.ports.rows.lock().unwrap().extend(rows.map(|row| (row.id.clone(), row)));
-    Arc::new(stage)
+fn with_rows<const N: usize>(rows: [Instance; N]) -> Arc<FakeInstances> {
+    let fakes = FakeInstances::default();
+    fakes.ports.rows.lock().unwrap().extend(rows.map(|row| (row.id.clone(), row)));
+    Arc::new(fakes)
 }
 
 #[test]
-fn every_row_gets_an_owner_and_nobody_is_made_before_each_was_looked_at() {
+fn every_row_gets_an_owner_and_nothing_is_created_before_each_machine_was_checked() {
     perform(async {
-        let stage = with_rows([row("a", State::Busy), row("b", State::Deleting)]);
-        stage.ports.broken_reads.store(3, Ordering::Relaxed);
-        let play = Play::start(Arc::clone(&stage), spec(2, 9), false);
+        let fakes = with_rows([row("a", State::Busy), row("b", State::Deleting)]);
+        fakes.ports.broken_reads.store(3, Ordering::Relaxed);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(2, 9), false);
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert_eq!(stage.births(), [("a".into(), "row"), ("b".into(), "row")]);
-        play.shows(&"a".into(), State::Busy);
+        assert_eq!(fakes.starts(), [("a".into(), "row"), ("b".into(), "row")]);
+        setup.shows(&"a".into(), State::Busy);
         a_moment().await;
-        assert!(stage.made().is_empty(), "b was not looked at");
-        play.shows(&"b".into(), State::Deleting);
+        assert!(fakes.created().is_empty(), "b was not checked");
+        setup.shows(&"b".into(), State::Deleting);
         a_moment().await;
-        assert_eq!(stage.made().len(), 2);
-        assert_eq!(stage.permits(Permit::Start), 2);
-        assert_eq!(play.registry.pools()[0].want, 3);
-        assert!(play.registry.pools()[0].settled);
+        assert_eq!(fakes.created().len(), 2);
+        assert_eq!(fakes.permits(Permit::Start), 2);
+        assert_eq!(setup.registry.pools()[0].want, 3);
+        assert!(setup.registry.pools()[0].settled);
     });
 }
 
 #[test]
-fn a_hundred_letters_make_no_more_instances_than_places() {
+fn a_hundred_messages_create_no_more_instances_than_places() {
     perform(async {
-        let stage = with_rows([]);
-        let play = Play::start(Arc::clone(&stage), spec(0, 5), false);
+        let fakes = with_rows([]);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 5), false);
         for queued in 1..100 {
-            play.want(queued);
+            setup.want(queued);
         }
         a_moment().await;
-        assert_eq!(stage.made().len(), 5);
-        for id in stage.made() {
-            play.shows(&id, State::Busy);
+        assert_eq!(fakes.created().len(), 5);
+        for id in fakes.created() {
+            setup.shows(&id, State::Busy);
         }
         a_moment().await;
-        assert_eq!(stage.made().len(), 5);
-        assert_eq!(*stage.to_ledger.lock().unwrap(), [Accepts::Work, Accepts::Full]);
+        assert_eq!(fakes.created().len(), 5);
+        assert_eq!(*fakes.to_ledger.lock().unwrap(), [Accepts::Work, Accepts::Full]);
     });
 }
 
 #[test]
 fn no_more_are_made_than_may_start_at_once() {
     perform(async {
-        let stage = with_rows([]);
+        let fakes = with_rows([]);
         let mut spec = spec(0, 50);
         spec.policy.start_permits = 3;
-        let play = Play::start(Arc::clone(&stage), spec, false);
-        play.want(10);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec, false);
+        setup.want(10);
         a_moment().await;
-        assert_eq!(stage.made().len(), 3);
-        play.shows(&stage.made()[0], State::Idle);
+        assert_eq!(fakes.created().len(), 3);
+        setup.shows(&fakes.created()[0], State::Idle);
         a_moment().await;
-        assert_eq!(stage.made().len(), 4);
+        assert_eq!(fakes.created().len(), 4);
     });
 }
 
 #[test]
 fn a_dead_owner_gets_a_successor_until_its_row_says_deleted() {
     perform(async {
-        let stage = with_rows([row("a", State::Idle)]);
-        let play = Play::start(Arc::clone(&stage), spec(0, 0), false);
+        let fakes = with_rows([row("a", State::Idle)]);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 0), false);
         a_moment().await;
-        play.end("a", false);
-        assert!(play.registry.is_ownerless(&"a".into()), "a live row always has an entry");
+        setup.end("a", false);
+        assert!(setup.registry.is_ownerless(&"a".into()), "a live row always has an entry");
         a_moment().await;
-        assert_eq!(stage.births(), [("a".into(), "row"), ("a".into(), "row")]);
+        assert_eq!(fakes.starts(), [("a".into(), "row"), ("a".into(), "row")]);
 
-        stage.ports.rows.lock().unwrap().get_mut("a").unwrap().state = State::Deleted;
-        play.end("a", false);
+        fakes.ports.rows.lock().unwrap().get_mut("a").unwrap().state = State::Deleted;
+        setup.end("a", false);
         a_moment().await;
-        assert_eq!(stage.births().len(), 2);
-        assert!(!play.registry.holds(&"a".into()));
-        assert!(play.registry.pools()[0].states.total() == 0);
+        assert_eq!(fakes.starts().len(), 2);
+        assert!(!setup.registry.holds(&"a".into()));
+        assert!(setup.registry.pools()[0].states.total() == 0);
     });
 }
 
 #[test]
 fn an_owner_that_dies_again_and_again_is_still_replaced_though_slowly() {
     perform(async {
-        let stage = with_rows([row("a", State::Idle)]);
-        let play = Play::start(Arc::clone(&stage), spec(0, 0), false);
+        let fakes = with_rows([row("a", State::Idle)]);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 0), false);
         a_moment().await;
         for _ in 0..8 {
-            play.end("a", false);
+            setup.end("a", false);
             tokio::time::sleep(Duration::from_secs(11)).await;
         }
-        assert_eq!(stage.births().len(), 9);
-        assert!(!play.registry.is_ownerless(&"a".into()));
+        assert_eq!(fakes.starts().len(), 9);
+        assert!(!setup.registry.is_ownerless(&"a".into()));
     });
 }
 
 #[test]
 fn a_successor_waits_until_the_old_owners_have_let_go() {
     perform(async {
-        let stage = with_rows([row("a", State::Idle)]);
-        let mut play = Play::start(Arc::clone(&stage), spec(0, 0), false);
+        let fakes = with_rows([row("a", State::Idle)]);
+        let mut setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 0), false);
         a_moment().await;
-        play.stop_guard = None;
-        play.restart(spec(0, 0), false);
+        setup.stop_guard = None;
+        setup.restart(spec(0, 0), false);
         a_moment().await;
-        assert_eq!(stage.count(|message| matches!(message, ToInstance::Halt)), 1);
-        assert_eq!(stage.births().len(), 1, "the old owner still lives");
-        play.end("a", false);
+        assert_eq!(fakes.count(|message| matches!(message, ToInstance::Halt)), 1);
+        assert_eq!(fakes.starts().len(), 1, "the old owner still lives");
+        setup.end("a", false);
         a_moment().await;
-        assert_eq!(stage.births().len(), 2);
-        // A late obituary must not cost the new owner its place.
-        play.tell(ToPool::Died { id: "a".into(), panicked: false });
+        assert_eq!(fakes.starts().len(), 2);
+        // A late exit report must not cost the new owner its place.
+        setup.tell(ToPool::Died { id: "a".into(), panicked: false });
         a_moment().await;
-        assert_eq!(stage.births().len(), 2);
-        assert!(!play.registry.is_ownerless(&"a".into()));
+        assert_eq!(fakes.starts().len(), 2);
+        assert!(!setup.registry.is_ownerless(&"a".into()));
     });
 }
 
 #[test]
-fn an_instance_born_in_the_last_moments_of_an_earlier_pool_is_found_by_its_obituary() {
+fn an_instance_started_in_the_last_moments_of_an_earlier_supervisor_is_found_by_its_exit_report() {
     perform(async {
-        let stage = with_rows([]);
-        let play = Play::start(Arc::clone(&stage), spec(0, 1), false);
+        let fakes = with_rows([]);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 1), false);
         a_moment().await;
-        stage.ports.rows.lock().unwrap().insert("late".into(), row("late", State::Creating));
-        play.shows(&"late".into(), State::Creating);
-        play.want(5);
+        fakes.ports.rows.lock().unwrap().insert("late".into(), row("late", State::Creating));
+        setup.shows(&"late".into(), State::Creating);
+        setup.want(5);
         a_moment().await;
-        assert!(stage.made().is_empty(), "it holds the only place");
-        play.tell(ToPool::Died { id: "late".into(), panicked: false });
+        assert!(fakes.created().is_empty(), "it holds the only place");
+        setup.tell(ToPool::Died { id: "late".into(), panicked: false });
         a_moment().await;
-        assert_eq!(stage.births(), [("late".into(), "row")]);
+        assert_eq!(fakes.starts(), [("late".into(), "row")]);
     });
 }
 
 #[test]
 fn a_sweep_never_retires_more_than_the_budget() {
     perform(async {
-        let stage = with_rows([row("a", State::Idle)]);
+        let fakes = with_rows([row("a", State::Idle)]);
         let mut spec = spec(1, 9);
         spec.policy.retire_budget = 3;
-        let play = Play::start(Arc::clone(&stage), spec, false);
-        play.shows(&"a".into(), State::Idle);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec, false);
+        setup.shows(&"a".into(), State::Idle);
         a_moment().await;
         let ask = |urgency| {
             let (reply, answer) = Reply::channel();
             let (reason, evidence) = (Reason::Unlisted, String::new());
             let ask = Retire { urgency, reason, evidence, by: None, reply };
-            play.tell(ToPool::Retire { id: "a".into(), ask });
+            setup.tell(ToPool::Retire { id: "a".into(), ask });
             answer
         };
         let mut answers: Vec<_> = (0..10).map(|_| ask(Urgency::Retire)).collect();
         a_moment().await;
-        assert_eq!(stage.retired(), 3);
+        assert_eq!(fakes.retired(), 3);
         assert_eq!(answers.remove(9).await, Ok(Err(Refusal::Budget)));
         drop(ask(Urgency::Force));
         a_moment().await;
-        assert_eq!(stage.retired(), 4, "an operator is not held by the budget");
+        assert_eq!(fakes.retired(), 4, "an operator is not held by the budget");
 
         let (reply, answer) = Reply::channel();
         let ask = Retire {
@@ -321,36 +321,36 @@ fn a_sweep_never_retires_more_than_the_budget() {
             by: None,
             reply,
         };
-        play.tell(ToPool::Retire { id: "nobody".into(), ask });
+        setup.tell(ToPool::Retire { id: "unknown".into(), ask });
         assert_eq!(answer.await, Ok(Err(Refusal::Unknown)));
     });
 }
 
 #[test]
-fn surplus_is_asked_to_go_when_its_time_has_come_without_any_letter() {
+fn surplus_is_asked_to_retire_when_its_time_has_come_without_any_message() {
     perform(async {
-        let stage = with_rows([row("a", State::Idle)]);
-        let play = Play::start(Arc::clone(&stage), spec(0, 9), false);
-        play.shows(&"a".into(), State::Idle);
+        let fakes = with_rows([row("a", State::Idle)]);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 9), false);
+        setup.shows(&"a".into(), State::Idle);
         tokio::time::sleep(Duration::from_secs(290)).await;
-        assert_eq!(stage.retired(), 0);
+        assert_eq!(fakes.retired(), 0);
         tokio::time::sleep(Duration::from_secs(20)).await;
-        assert_eq!(stage.retired(), 1);
+        assert_eq!(fakes.retired(), 1);
         tokio::time::sleep(Duration::from_secs(61)).await;
-        assert_eq!(stage.retired(), 2, "it never answered");
+        assert_eq!(fakes.retired(), 2, "it never answered");
     });
 }
 
 #[test]
 fn a_machine_is_adopted_once() {
     perform(async {
-        let stage = with_rows([row("used", State::Deleted), row("owned", State::Idle)]);
-        let play = Play::start(Arc::clone(&stage), spec(0, 9), false);
+        let fakes = with_rows([row("used", State::Deleted), row("owned", State::Idle)]);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 9), false);
         a_moment().await;
-        stage.births.lock().unwrap().clear();
+        fakes.starts.lock().unwrap().clear();
         let adopt = |name| {
             let (reply, answer) = Reply::channel();
-            play.tell(ToPool::Adopt { view: machine(name), home: None, reply });
+            setup.tell(ToPool::Adopt { view: machine(name), home: None, reply });
             answer
         };
         let (first, second) = (adopt("lost"), adopt("lost"));
@@ -359,73 +359,78 @@ fn a_machine_is_adopted_once() {
         assert_eq!(adopt("owned").await, Ok(Err(Refusal::Taken)));
         let fresh = adopt("used").await.unwrap().unwrap();
         assert_ne!(fresh.as_str(), "used", "names are unique for ever");
-        assert_eq!(stage.births().len(), 2);
+        assert_eq!(fakes.starts().len(), 2);
     });
 }
 
 #[test]
 fn three_failures_hold_creation_until_a_probe_becomes_ready() {
     perform(async {
-        let stage = with_rows([]);
-        let play = Play::start(Arc::clone(&stage), spec(0, 3), false);
-        play.want(3);
+        let fakes = with_rows([]);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 3), false);
+        setup.want(3);
         a_moment().await;
-        for id in stage.made() {
-            let failed =
-                Report { outcome: Some(Outcome::Failed), ..report(id.as_str(), State::Deleted) };
-            play.tell(ToPool::Report(failed));
-            play.end(id.as_str(), true);
+        for id in fakes.created() {
+            let failed = InstanceReport {
+                outcome: Some(StartOutcome::Failed),
+                ..report(id.as_str(), State::Deleted)
+            };
+            setup.tell(ToPool::Report(failed));
+            setup.end(id.as_str(), true);
         }
         a_moment().await;
-        assert_eq!(stage.made().len(), 3, "creation is held");
+        assert_eq!(fakes.created().len(), 3, "creation is held");
         assert!(matches!(
-            stage.to_fleet.lock().unwrap().as_slice(),
+            fakes.to_fleet.lock().unwrap().as_slice(),
             [ToFleet::Breaker { open: Some(_), .. }]
         ));
-        assert_eq!(stage.to_ledger.lock().unwrap().last(), Some(&Accepts::Broken));
+        assert_eq!(fakes.to_ledger.lock().unwrap().last(), Some(&Accepts::Broken));
         tokio::time::sleep(Duration::from_secs(5)).await;
-        assert_eq!(stage.made().len(), 4, "one probe");
-        let probe = stage.made()[3].clone();
-        let ready = Report { outcome: Some(Outcome::Ready), ..report(probe.as_str(), State::Idle) };
-        play.tell(ToPool::Report(ready));
+        assert_eq!(fakes.created().len(), 4, "one probe");
+        let probe = fakes.created()[3].clone();
+        let ready = InstanceReport {
+            outcome: Some(StartOutcome::Ready),
+            ..report(probe.as_str(), State::Idle)
+        };
+        setup.tell(ToPool::Report(ready));
         a_moment().await;
-        assert_eq!(stage.made().len(), 6, "creation goes on");
+        assert_eq!(fakes.created().len(), 6, "creation goes on");
         assert!(matches!(
-            stage.to_fleet.lock().unwrap().last(),
+            fakes.to_fleet.lock().unwrap().last(),
             Some(ToFleet::Breaker { open: None, .. })
         ));
     });
 }
 
 #[test]
-fn a_removed_pool_drains_and_says_when_nobody_is_left() {
+fn a_removed_pool_drains_and_reports_when_no_instance_is_left() {
     perform(async {
-        let stage = with_rows([row("a", State::Idle)]);
-        let play = Play::start(Arc::clone(&stage), spec(3, 9), true);
-        play.shows(&"a".into(), State::Idle);
+        let fakes = with_rows([row("a", State::Idle)]);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(3, 9), true);
+        setup.shows(&"a".into(), State::Idle);
         a_moment().await;
-        assert_eq!(stage.retired(), 1);
-        assert!(stage.made().is_empty());
-        assert!(stage.to_fleet.lock().unwrap().is_empty());
-        play.shows(&"a".into(), State::Deleted);
-        play.end("a", true);
+        assert_eq!(fakes.retired(), 1);
+        assert!(fakes.created().is_empty());
+        assert!(fakes.to_fleet.lock().unwrap().is_empty());
+        setup.shows(&"a".into(), State::Deleted);
+        setup.end("a", true);
         a_moment().await;
-        assert!(matches!(stage.to_fleet.lock().unwrap().as_slice(), [ToFleet::PoolEmpty(_)]));
+        assert!(matches!(fakes.to_fleet.lock().unwrap().as_slice(), [ToFleet::PoolEmpty(_)]));
     });
 }
 
 #[test]
 fn a_pool_that_dies_halts_its_owners_and_tells_the_fleet() {
     perform(async {
-        let stage = with_rows([row("a", State::Busy)]);
-        let mut play = Play::start(Arc::clone(&stage), spec(0, 9), false);
+        let fakes = with_rows([row("a", State::Busy)]);
+        let mut setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 9), false);
         a_moment().await;
-        play.stop_guard = None;
+        setup.stop_guard = None;
         a_moment().await;
-        assert_eq!(stage.count(|message| matches!(message, ToInstance::Halt)), 1);
-        assert_eq!(stage.retired(), 0, "no machine is touched");
+        assert_eq!(fakes.count(|message| matches!(message, ToInstance::Halt)), 1);
+        assert_eq!(fakes.retired(), 0, "no machine is touched");
         assert!(matches!(
-            stage.to_fleet.lock().unwrap().as_slice(),
+            fakes.to_fleet.lock().unwrap().as_slice(),
             [ToFleet::PoolDied { panicked: false, .. }]
         ));
     });
@@ -434,16 +439,16 @@ fn a_pool_that_dies_halts_its_owners_and_tells_the_fleet() {
 #[test]
 fn an_edit_reaches_every_owner_and_closes_the_breaker() {
     perform(async {
-        let stage = with_rows([row("a", State::Idle)]);
-        let play = Play::start(Arc::clone(&stage), spec(1, 1), false);
-        play.shows(&"a".into(), State::Idle);
+        let fakes = with_rows([row("a", State::Idle)]);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(1, 1), false);
+        setup.shows(&"a".into(), State::Idle);
         a_moment().await;
         let mut edited = spec(1, 1);
         edited.revision = "newer".into();
-        play.tell(ToPool::Apply(Arc::new(edited)));
+        setup.tell(ToPool::Apply(Arc::new(edited)));
         a_moment().await;
-        assert_eq!(stage.count(|message| matches!(message, ToInstance::Spec(_))), 1);
-        assert_eq!(stage.retired(), 1, "it is of another shape now");
+        assert_eq!(fakes.count(|message| matches!(message, ToInstance::Spec(_))), 1);
+        assert_eq!(fakes.retired(), 1, "it is of another shape now");
     });
 }
 
@@ -451,19 +456,19 @@ fn an_edit_reaches_every_owner_and_closes_the_breaker() {
 fn the_deliberate_mistakes_are_made_when_chosen() {
     perform(async {
         mutants::choose(Some(Mutant::DeletingSkippedAtStart));
-        let stage = with_rows([row("a", State::Deleting)]);
-        let _play = Play::start(Arc::clone(&stage), spec(0, 1), false);
+        let fakes = with_rows([row("a", State::Deleting)]);
+        let _play = PoolSetup::start(Arc::clone(&fakes), spec(0, 1), false);
         a_moment().await;
         mutants::choose(None);
-        assert!(stage.births().is_empty());
+        assert!(fakes.starts().is_empty());
     });
     perform(async {
         mutants::choose(Some(Mutant::SlotFreedTwice));
-        let stage = with_rows([row("a", State::Deleting)]);
-        let play = Play::start(Arc::clone(&stage), spec(1, 1), false);
-        play.shows(&"a".into(), State::Deleting);
+        let fakes = with_rows([row("a", State::Deleting)]);
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(1, 1), false);
+        setup.shows(&"a".into(), State::Deleting);
         a_moment().await;
         mutants::choose(None);
-        assert_eq!(stage.made().len(), 1, "the place was given away before it was free");
+        assert_eq!(fakes.created().len(), 1, "the place was given away before it was free");
     });
 }

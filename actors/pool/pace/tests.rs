@@ -6,18 +6,18 @@ fn names(ids: &[InstanceId]) -> Vec<&str> {
     ids.iter().map(InstanceId::as_str).collect()
 }
 
-fn waiting(id: &str, permit: Permit, since: u64) -> Report {
-    Report { wants: Some(permit), since: at(since), ..report(id, waits_in(permit)) }
+fn waiting(id: &str, permit: Permit, since: u64) -> InstanceReport {
+    InstanceReport { wants: Some(permit), since: at(since), ..report(id, waits_in(permit)) }
 }
 
-fn on(host: &str, id: &str) -> Report {
-    Report { host: Some(host.into()), ..report(id, State::Starting) }
+fn on(host: &str, id: &str) -> InstanceReport {
+    InstanceReport { host: Some(host.into()), ..report(id, State::Starting) }
 }
 
 #[test]
 fn an_instance_holds_its_start_permit_until_it_is_ready() {
     let policy = Policy { start_permits: 2, ..Policy::default() };
-    let mut pace = Pace::default();
+    let mut pace = PoolPace::default();
     let mut all = reports([waiting("a", Permit::Start, 0)]);
     assert_eq!(pace.queue(&policy, &all).free_starts, 2);
 
@@ -27,15 +27,15 @@ fn an_instance_holds_its_start_permit_until_it_is_ready() {
 
     for (state, free) in [(State::Creating, 1), (State::Starting, 1), (State::Idle, 2)] {
         let shown = report("a", state);
-        pace.note(&shown);
+        pace.update(&shown);
         all.insert("a".into(), shown);
         assert_eq!(pace.queue(&policy, &all).free_starts, free, "{state}");
     }
 }
 
 #[test]
-fn a_new_owner_asks_again_for_the_permit_its_predecessor_took_to_the_grave() {
-    let mut pace = Pace::default();
+fn a_new_owner_asks_again_for_the_permit_that_its_predecessor_held() {
+    let mut pace = PoolPace::default();
     let all = reports([waiting("a", Permit::Start, 0)]);
     pace.grant(&"a".into(), Permit::Start);
     assert!(pace.queue(&Policy::default(), &all).starts.is_empty());
@@ -54,7 +54,7 @@ fn the_longest_waiting_comes_first_and_the_unwanted_not_at_all() {
         waiting("d", Permit::Delete, 2),
         unwanted,
     ]);
-    let queue = Pace::default().queue(&Policy::default(), &all);
+    let queue = PoolPace::default().queue(&Policy::default(), &all);
     assert_eq!(names(&queue.starts), ["b", "a"]);
     assert_eq!(names(&queue.deletes), ["d", "c"]);
 }
@@ -62,31 +62,31 @@ fn the_longest_waiting_comes_first_and_the_unwanted_not_at_all() {
 #[test]
 fn a_sick_host_holds_only_its_own_share() {
     let policy = Policy { start_permits: 32, start_permits_per_host: 2, ..Policy::default() };
-    let mut pace = Pace::default();
+    let mut pace = PoolPace::default();
     assert_eq!(pace.queue(&policy, &reports([])).free_starts, 32, "no host is known");
     let all = reports([on("sick", "a"), on("sick", "b"), on("sick", "c"), on("fine", "d")]);
     for report in all.values() {
-        pace.note(report);
+        pace.update(report);
     }
     assert_eq!(pace.queue(&policy, &all).free_starts, 1, "the other host has room for one");
 }
 
 #[test]
 fn a_stuck_deletion_gives_its_permit_back() {
-    let stuck = Report { stuck: true, ..report("s", State::Deleting) };
-    let gone = Report { occupies: false, ..report("g", State::Deleting) };
+    let stuck = InstanceReport { stuck: true, ..report("s", State::Deleting) };
+    let gone = InstanceReport { occupies: false, ..report("g", State::Deleting) };
     let all = reports([stuck, gone, report("d", State::Deleting)]);
-    assert_eq!(Pace::default().queue(&Policy::default(), &all).free_deletes, 31);
+    assert_eq!(PoolPace::default().queue(&Policy::default(), &all).free_deletes, 31);
 }
 
 #[test]
 fn a_spent_budget_comes_back_a_minute_later() {
     let policy = Policy { retire_budget: 1, ..Policy::default() };
-    let mut pace = Pace::default();
-    assert_eq!(pace.next_look(&policy, at(5)), None);
+    let mut pace = PoolPace::default();
+    assert_eq!(pace.next_plan(&policy, at(5)), None);
     assert!(pace.spend(&policy, at(5)));
     assert!(!pace.spend(&policy, at(64)));
-    assert_eq!(pace.next_look(&policy, at(64)), Some(at(65)));
+    assert_eq!(pace.next_plan(&policy, at(64)), Some(at(65)));
     assert!(pace.spend(&policy, at(65)));
 }
 
@@ -102,9 +102,9 @@ proptest! {
             start_permits_per_host: per_host,
             ..Policy::default()
         };
-        let mut pace = Pace::default();
+        let mut pace = PoolPace::default();
         for report in all.values() {
-            pace.note(report);
+            pace.update(report);
         }
         let before = pace.queue(&policy, &all);
         for id in before.starts.iter().take(before.free_starts as usize) {
@@ -114,18 +114,18 @@ proptest! {
             pace.grant(id, Permit::Delete);
         }
         let after = pace.queue(&policy, &all);
-        let held = |of: fn(&Report) -> bool| all.values().filter(|report| of(report)).count();
+        let held = |of: fn(&InstanceReport) -> bool| all.values().filter(|report| of(report)).count();
         let starting = held(|report| matches!(report.state, State::Creating | State::Starting));
         let granted = before.starts.len() - after.starts.len();
         prop_assert!(granted == 0 || starting + granted <= start_permits as usize);
-        prop_assert!(after.free_starts == 0 || after.starts.is_empty(), "nobody waits in vain");
+        prop_assert!(after.free_starts == 0 || after.starts.is_empty(), "a free permit is not withheld");
         prop_assert!(after.free_deletes == 0 || after.deletes.is_empty());
 
         // Everyone lives on and ends: all permits are back.
         for report in all.values_mut() {
             report.state = State::Deleted;
             report.wants = None;
-            pace.note(report);
+            pace.update(report);
         }
         let end = pace.queue(&policy, &all);
         prop_assert_eq!(end.free_deletes, DELETE_PERMITS);
@@ -138,7 +138,7 @@ proptest! {
         retire_budget in 0_u32..10,
     ) {
         let policy = Policy { retire_budget, ..Policy::default() };
-        let mut pace = Pace::default();
+        let mut pace = PoolPace::default();
         let mut now = 0;
         let mut spent = Vec::new();
         for step in steps {

@@ -4,8 +4,13 @@ use crate::pool::fixtures::{any_reports, at, report, reports, spec};
 use crate::pool::reports::of_new;
 use proptest::prelude::*;
 
-const CALM: Mood =
-    Mood { draining: false, settled: true, healthy: true, admits: u32::MAX, budget: u32::MAX };
+const CALM: PlanLimits = PlanLimits {
+    draining: false,
+    settled: true,
+    healthy: true,
+    admits: u32::MAX,
+    budget: u32::MAX,
+};
 const LONG_AGO: u64 = 0;
 const LATER: u64 = 1000;
 
@@ -13,7 +18,7 @@ fn queued(queued: u32) -> Demand {
     Demand { queued, ..Demand::default() }
 }
 
-fn leaving(plan: &Plan) -> Vec<(&str, Reason)> {
+fn leaving(plan: &PoolPlan) -> Vec<(&str, Reason)> {
     plan.retire.iter().map(|(id, reason)| (id.as_str(), *reason)).collect()
 }
 
@@ -41,20 +46,24 @@ fn a_pool_wants_what_works_what_waits_and_what_is_kept_idle() {
 }
 
 #[test]
-fn nobody_is_made_while_the_pool_drains_is_unsettled_or_has_no_permit() {
-    for mood in [
-        Mood { draining: true, ..CALM },
-        Mood { settled: false, ..CALM },
-        Mood { admits: 0, ..CALM },
+fn nothing_is_created_while_the_pool_drains_is_unsettled_or_has_no_permit() {
+    for limits in [
+        PlanLimits { draining: true, ..CALM },
+        PlanLimits { settled: false, ..CALM },
+        PlanLimits { admits: 0, ..CALM },
     ] {
-        assert_eq!(plan(&spec(5, 10), &reports([]), queued(5), mood, at(1)).create, 0, "{mood:?}");
+        assert_eq!(
+            plan(&spec(5, 10), &reports([]), queued(5), limits, at(1)).create,
+            0,
+            "{limits:?}"
+        );
     }
-    let probe = Mood { healthy: false, admits: 1, ..CALM };
+    let probe = PlanLimits { healthy: false, admits: 1, ..CALM };
     assert_eq!(plan(&spec(5, 10), &reports([]), queued(5), probe, at(1)).create, 1);
 }
 
 #[test]
-fn whoever_is_to_go_is_no_capacity_but_whoever_works_is() {
+fn an_instance_asked_to_go_is_no_capacity_unless_it_works() {
     let mut idle = report("i", State::Idle);
     idle.removal = Some(Urgency::Retire);
     let requested_row = reports([idle]);
@@ -77,11 +86,11 @@ fn surplus_goes_longest_idle_first_and_only_after_its_time() {
 
     let one_kept = plan(&spec(1, 9), &all, queued(0), CALM, at(LATER));
     assert_eq!(leaving(&one_kept), [("oldest", Reason::Surplus), ("older", Reason::Surplus)]);
-    assert_eq!(one_kept.next_look, None, "the last one is wanted");
+    assert_eq!(one_kept.next_plan, None, "the last one is wanted");
 
     let none_kept = plan(&spec(0, 9), &all, queued(0), CALM, at(LATER));
     assert_eq!(none_kept.retire.len(), 2);
-    assert_eq!(none_kept.next_look, Some(at(LATER + 290)), "when the young one comes of age");
+    assert_eq!(none_kept.next_plan, Some(at(LATER + 290)), "when the young one comes of age");
 }
 
 #[test]
@@ -91,7 +100,7 @@ fn what_is_wanted_again_is_not_asked_to_go() {
 }
 
 #[test]
-fn a_draining_pool_lets_everyone_free_go_at_once_and_nobody_else() {
+fn a_draining_pool_asks_all_free_instances_at_once_and_no_other() {
     let all = reports([
         report("idle", State::Idle),
         report("starting", State::Starting),
@@ -101,18 +110,18 @@ fn a_draining_pool_lets_everyone_free_go_at_once_and_nobody_else() {
         report("busy", State::Busy),
         report("retiring", State::Retiring),
     ]);
-    let mood = Mood { draining: true, ..CALM };
-    let plan = plan(&spec(3, 9), &all, queued(9), mood, at(LONG_AGO));
+    let limits = PlanLimits { draining: true, ..CALM };
+    let plan = plan(&spec(3, 9), &all, queued(9), limits, at(LONG_AGO));
     assert_eq!(
         leaving(&plan),
         [("pending", Reason::Drain), ("starting", Reason::Drain), ("idle", Reason::Drain)]
     );
-    assert_eq!((plan.want, plan.next_look), (2, None));
+    assert_eq!((plan.want, plan.next_plan), (2, None));
 }
 
 #[test]
 fn an_edited_pool_rolls_one_in_twenty_and_never_below() {
-    let old = |id: &str| Report { revision: "old".into(), ..report(id, State::Idle) };
+    let old = |id: &str| InstanceReport { revision: "old".into(), ..report(id, State::Idle) };
     let mut all = reports([old("a"), old("b"), old("c")]);
     let first = plan(&spec(3, 40), &all, queued(0), CALM, at(1));
     assert_eq!(leaving(&first), [("a", Reason::Revision), ("b", Reason::Revision)]);
@@ -125,8 +134,8 @@ fn an_edited_pool_rolls_one_in_twenty_and_never_below() {
     assert_eq!(plan(&spec(4, 40), &all, queued(0), CALM, at(1)).retire, []);
 
     all.retain(|id, _| id.as_str().len() == 1 && id.as_str() < "s");
-    for mood in [Mood { healthy: false, ..CALM }, Mood { settled: false, ..CALM }] {
-        assert_eq!(plan(&spec(3, 40), &all, queued(0), mood, at(1)).retire, [], "{mood:?}");
+    for limits in [PlanLimits { healthy: false, ..CALM }, PlanLimits { settled: false, ..CALM }] {
+        assert_eq!(plan(&spec(3, 40), &all, queued(0), limits, at(1)).retire, [], "{limits:?}");
     }
     let tiny = plan(&spec(3, 3), &all, queued(0), CALM, at(1));
     assert_eq!((tiny.retire.len(), tiny.create), (1, 0), "a place is free only when it is gone");
@@ -134,20 +143,20 @@ fn an_edited_pool_rolls_one_in_twenty_and_never_below() {
 
 #[test]
 fn a_successor_that_failed_holds_up_a_roll_until_another_is_ready() {
-    let old = |id: &str| Report { revision: "old".into(), ..report(id, State::Idle) };
+    let old = |id: &str| InstanceReport { revision: "old".into(), ..report(id, State::Idle) };
     let failed = || report("failed", State::Deleting);
     let all = reports([old("a"), old("b"), failed()]);
     assert_eq!(plan(&spec(3, 10), &all, queued(0), CALM, at(1)).retire, [], "one is missing");
     let all = reports([old("a"), old("b"), report("c", State::Idle), failed()]);
     assert_eq!(plan(&spec(3, 10), &all, queued(0), CALM, at(1)).retire.len(), 1);
-    let all = reports([old("a"), old("b"), Report { stuck: true, ..failed() }]);
+    let all = reports([old("a"), old("b"), InstanceReport { stuck: true, ..failed() }]);
     assert_eq!(plan(&spec(3, 3), &all, queued(0), CALM, at(1)).retire.len(), 1, "no place left");
 }
 
 #[test]
 fn a_stuck_retirement_does_not_hold_up_a_roll() {
-    let old = Report { revision: "old".into(), ..report("a", State::Idle) };
-    let stuck = Report { stuck: true, ..report("s", State::Retiring) };
+    let old = InstanceReport { revision: "old".into(), ..report("a", State::Idle) };
+    let stuck = InstanceReport { stuck: true, ..report("s", State::Retiring) };
     let all = reports([old, stuck]);
     assert_eq!(plan(&spec(1, 10), &all, queued(0), CALM, at(1)).retire.len(), 1);
 }
@@ -157,23 +166,23 @@ fn an_idle_runner_is_replaced_when_it_is_too_old() {
     let mut spec = spec(2, 10);
     spec.policy.max_lifetime = Some(Duration::from_secs(500));
     let mut young = report("young", State::Idle);
-    young.born = at(300);
+    young.created_at = at(300);
     let all = reports([report("old", State::Idle), young]);
-    assert_eq!(plan(&spec, &all, queued(0), CALM, at(499)).next_look, Some(at(500)));
+    assert_eq!(plan(&spec, &all, queued(0), CALM, at(499)).next_plan, Some(at(500)));
     let plan = plan(&spec, &all, queued(0), CALM, at(500));
     assert_eq!(leaving(&plan), [("old", Reason::Lifetime)]);
-    assert_eq!((plan.create, plan.next_look), (1, Some(at(800))));
+    assert_eq!((plan.create, plan.next_plan), (1, Some(at(800))));
 }
 
 #[test]
 fn a_registered_late_bound_instance_is_capacity_for_a_while_and_then_replaced() {
     let mut spec = spec(0, 10);
     spec.binding = Binding::Late;
-    let spent = Report { registered: true, ..report("spent", State::Idle) };
+    let spent = InstanceReport { registered: true, ..report("spent", State::Idle) };
     let all = reports([spent]);
     let early = plan(&spec, &all, queued(1), CALM, at(10));
     assert_eq!((early.create, early.retire.len()), (0, 0), "the forge may give it that job");
-    assert_eq!(early.next_look, Some(at(300)));
+    assert_eq!(early.next_plan, Some(at(300)));
     let late = plan(&spec, &all, queued(1), CALM, at(300));
     assert_eq!(leaving(&late), [("spent", Reason::OfferEnded)]);
     assert_eq!(late.create, 1);
@@ -181,20 +190,20 @@ fn a_registered_late_bound_instance_is_capacity_for_a_while_and_then_replaced() 
 
 #[test]
 fn a_job_that_a_machine_shows_before_its_notice_is_not_served_twice() {
-    let shown = Report { unnamed: true, ..report("shown", State::Busy) };
+    let shown = InstanceReport { unnamed: true, ..report("shown", State::Busy) };
     let all = reports([shown]);
     let early = plan(&spec(0, 10), &all, queued(2), CALM, at(59));
     assert_eq!((early.want, early.create), (2, 1), "one of the two runs there");
-    assert_eq!(early.next_look, Some(at(60)));
+    assert_eq!(early.next_plan, Some(at(60)));
     let late = plan(&spec(0, 10), &all, queued(2), CALM, at(60));
     assert_eq!((late.want, late.create), (3, 2), "whatever runs there is not one of ours");
 }
 
 #[test]
-fn nobody_beyond_the_budget_is_asked_to_go() {
+fn no_instance_beyond_the_budget_is_asked_to_retire() {
     let all = reports([report("a", State::Idle), report("b", State::Idle)]);
-    let mood = Mood { budget: 1, ..CALM };
-    assert_eq!(plan(&spec(0, 9), &all, queued(0), mood, at(LATER)).retire.len(), 1);
+    let limits = PlanLimits { budget: 1, ..CALM };
+    assert_eq!(plan(&spec(0, 9), &all, queued(0), limits, at(LATER)).retire.len(), 1);
 }
 
 prop_compose! {
@@ -204,8 +213,8 @@ prop_compose! {
         healthy in prop::bool::weighted(0.8),
         admits in 0_u32..40,
         budget in 0_u32..40,
-    ) -> Mood {
-        Mood { draining, settled, healthy, admits, budget }
+    ) -> PlanLimits {
+        PlanLimits { draining, settled, healthy, admits, budget }
     }
 }
 
@@ -232,10 +241,10 @@ prop_compose! {
 /// Returns the standing as it is once the plan was carried out.
 fn carried_out(
     spec: &PoolSpec,
-    before: &BTreeMap<InstanceId, Report>,
-    plan: &Plan,
+    before: &BTreeMap<InstanceId, InstanceReport>,
+    plan: &PoolPlan,
     now: Timestamp,
-) -> BTreeMap<InstanceId, Report> {
+) -> BTreeMap<InstanceId, InstanceReport> {
     let mut after = before.clone();
     for (id, _) in &plan.retire {
         let asked = after.get_mut(id).unwrap();
@@ -255,17 +264,17 @@ proptest! {
         spec in any_pool(),
         reports in any_reports(),
         demand in any_demand(),
-        mood in any_mood(),
+        limits in any_mood(),
         now in 0_u64..2000,
     ) {
         let now = at(now);
-        let plan = plan(&spec, &reports, demand, mood, now);
-        let tally = Tally::of(&reports);
+        let plan = plan(&spec, &reports, demand, limits, now);
+        let tally = PoolTally::of(&reports);
         prop_assert!(plan.want <= spec.max);
-        prop_assert!(plan.create <= mood.admits);
+        prop_assert!(plan.create <= limits.admits);
         prop_assert!(plan.create == 0 || tally.occupying + plan.create <= spec.max);
-        prop_assert!(count(&plan.retire) <= mood.budget);
-        prop_assert!(plan.next_look.is_none_or(|at| at > now));
+        prop_assert!(count(&plan.retire) <= limits.budget);
+        prop_assert!(plan.next_plan.is_none_or(|at| at > now));
         let mut asked = BTreeSet::new();
         for (id, _) in &plan.retire {
             prop_assert!(asked.insert(id), "{id} is asked twice");
@@ -273,11 +282,11 @@ proptest! {
             prop_assert!(report.removal.is_none());
             match report.state {
                 State::Idle => {}
-                State::PendingCreate | State::Starting => prop_assert!(mood.draining),
+                State::PendingCreate | State::Starting => prop_assert!(limits.draining),
                 other => prop_assert!(false, "{other} is asked to go"),
             }
         }
-        if !mood.draining {
+        if !limits.draining {
             let surplus = plan.retire.iter().filter(|(_, why)| *why == Reason::Surplus).count();
             let left = tally.capacity() - count(&plan.retire);
             prop_assert!(surplus == 0 || left >= plan.want, "surplus is what is not wanted");
@@ -289,18 +298,18 @@ proptest! {
         spec in any_pool(),
         reports in any_reports(),
         demand in any_demand(),
-        mood in any_mood(),
+        limits in any_mood(),
         now in 0_u64..2000,
     ) {
         let now = at(now);
-        let first = plan(&spec, &reports, demand, mood, now);
+        let first = plan(&spec, &reports, demand, limits, now);
         let after = carried_out(&spec, &reports, &first, now);
-        let mood = Mood {
-            admits: mood.admits - first.create,
-            budget: mood.budget - count(&first.retire),
-            ..mood
+        let limits = PlanLimits {
+            admits: limits.admits - first.create,
+            budget: limits.budget - count(&first.retire),
+            ..limits
         };
-        let second = plan(&spec, &after, demand, mood, now);
+        let second = plan(&spec, &after, demand, limits, now);
         prop_assert_eq!((second.create, &second.retire), (0, &Vec::new()));
         prop_assert_eq!(second.want, first.want);
     }

@@ -1,4 +1,4 @@
-//! The reaper with one provider that lists what it is told to.
+//! The reaper with providers that list what a test sets.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +13,14 @@ use crate::registry::Registry;
 
 /// A provider that counts listings and may hang.
 #[derive(Default)]
-struct Shelf {
+struct FakeInventory {
     machines: Mutex<Vec<MachineView>>,
     listings: AtomicU64,
     hang: Duration,
 }
 
 #[async_trait]
-impl Inventory for Shelf {
+impl Inventory for FakeInventory {
     async fn list(&self) -> Observation<Vec<MachineView>> {
         self.listings.fetch_add(1, Ordering::Relaxed);
         tokio::time::sleep(self.hang).await;
@@ -28,43 +28,43 @@ impl Inventory for Shelf {
     }
 
     async fn read(&self, _: &MachineRef) -> Sighting<MachineView> {
-        Sighting::Unknown("not in this play".into())
+        Sighting::Unknown("not in this setup".into())
     }
 
     async fn exit_report(&self, _: &MachineRef, _: bool) -> ExitReport {
-        ExitReport::unavailable("not in this play")
+        ExitReport::unavailable("not in this setup")
     }
 }
 
-struct Play {
+struct ReaperSetup {
     ports: Arc<TestPorts>,
     registry: Arc<Registry>,
-    heard: Arc<Mutex<Vec<ToFleet>>>,
+    received: Arc<Mutex<Vec<ToFleet>>>,
     stop_guard: Option<StopGuard>,
 }
 
-impl Play {
-    fn start(mode: ReaperMode, shelves: &[(&str, &Arc<Shelf>)]) -> Self {
+impl ReaperSetup {
+    fn start(mode: ReaperMode, providers: &[(&str, &Arc<FakeInventory>)]) -> Self {
         let (ports, registry) = (Arc::<TestPorts>::default(), Arc::<Registry>::default());
-        let heard = Arc::<Mutex<Vec<ToFleet>>>::default();
+        let received = Arc::<Mutex<Vec<ToFleet>>>::default();
         let fleet = ActorRef::default();
-        let ear = Arc::clone(&heard);
+        let sink = Arc::clone(&received);
         fleet.install(Mailbox::new(move |message| {
-            ear.lock().unwrap().push(message);
+            sink.lock().unwrap().push(message);
             Ok(())
         }));
         let tick = Duration::from_mins(1);
         let stop_guard = start(ReaperStart {
             fleet,
             base: ports.base(&registry),
-            inventories: shelves
+            inventories: providers
                 .iter()
-                .map(|(name, shelf)| (ProviderId::from(*name), Arc::clone(*shelf) as _))
+                .map(|(name, inventory)| (ProviderId::from(*name), Arc::clone(*inventory) as _))
                 .collect(),
             rosters: BTreeMap::new(),
             settings: ReaperSettings { mode, tick, confirm_after: tick },
         });
-        Self { ports, registry, heard, stop_guard: Some(stop_guard) }
+        Self { ports, registry, received, stop_guard: Some(stop_guard) }
     }
 
     fn record(&self, row: Instance) {
@@ -72,13 +72,13 @@ impl Play {
     }
 
     fn orphans(&self) -> usize {
-        let heard = self.heard.lock().unwrap();
-        heard.iter().filter(|message| matches!(message, ToFleet::Orphan(..))).count()
+        let received = self.received.lock().unwrap();
+        received.iter().filter(|message| matches!(message, ToFleet::Orphan(..))).count()
     }
 
     fn reaps(&self) -> Vec<Urgency> {
-        let heard = self.heard.lock().unwrap();
-        heard
+        let received = self.received.lock().unwrap();
+        received
             .iter()
             .filter_map(|message| match message {
                 ToFleet::Reap { ask, .. } => Some(ask.urgency),
@@ -88,8 +88,8 @@ impl Play {
     }
 }
 
-fn shelf<const N: usize>(machines: [MachineView; N]) -> Arc<Shelf> {
-    Arc::new(Shelf { machines: Mutex::new(machines.into()), ..Shelf::default() })
+fn inventory<const N: usize>(machines: [MachineView; N]) -> Arc<FakeInventory> {
+    Arc::new(FakeInventory { machines: Mutex::new(machines.into()), ..FakeInventory::default() })
 }
 
 async fn seconds(seconds: u64) {
@@ -97,24 +97,26 @@ async fn seconds(seconds: u64) {
 }
 
 #[test]
-fn an_orphan_is_told_to_the_fleet_after_two_listings() {
+fn an_orphan_is_reported_to_the_fleet_after_two_listings() {
     perform(async {
-        let play = Play::start(ReaperMode::Active, &[("sim", &shelf([machine("lost")]))]);
+        let setup =
+            ReaperSetup::start(ReaperMode::Active, &[("sim", &inventory([machine("lost")]))]);
         seconds(59).await;
-        assert_eq!(play.orphans(), 0);
+        assert_eq!(setup.orphans(), 0);
         seconds(2).await;
-        assert_eq!(play.orphans(), 1);
+        assert_eq!(setup.orphans(), 1);
     });
 }
 
 #[test]
 fn an_unlisted_instance_is_only_asked_and_never_forced() {
     perform(async {
-        let play = Play::start(ReaperMode::Active, &[("sim", &shelf([machine("other")]))]);
-        play.record(row("a", State::Busy));
-        play.record(Instance { provider: "elsewhere".into(), ..row("b", State::Idle) });
+        let setup =
+            ReaperSetup::start(ReaperMode::Active, &[("sim", &inventory([machine("other")]))]);
+        setup.record(row("a", State::Busy));
+        setup.record(Instance { provider: "elsewhere".into(), ..row("b", State::Idle) });
         seconds(61).await;
-        assert_eq!(play.reaps(), [Urgency::Retire], "a; it was not seen before the first tick");
+        assert_eq!(setup.reaps(), [Urgency::Retire], "a; it was not seen before the first tick");
     });
 }
 
@@ -123,23 +125,25 @@ fn the_deliberate_mistakes_are_made_when_chosen() {
     for mutant in [Mutant::ReaperDeletesDirectly, Mutant::MissingClaimKills] {
         perform(async {
             mutants::choose(Some(mutant));
-            let play = Play::start(ReaperMode::Active, &[("sim", &shelf([machine("other")]))]);
-            play.record(row("a", State::Busy));
+            let setup =
+                ReaperSetup::start(ReaperMode::Active, &[("sim", &inventory([machine("other")]))]);
+            setup.record(row("a", State::Busy));
             seconds(301).await;
             mutants::choose(None);
-            assert!(play.reaps().contains(&Urgency::Force), "{mutant:?}");
+            assert!(setup.reaps().contains(&Urgency::Force), "{mutant:?}");
         });
     }
 }
 
 #[test]
-fn in_shadow_mode_it_says_what_it_would_have_asked_and_asks_nothing() {
+fn in_shadow_mode_it_announces_what_it_would_have_asked_and_asks_nothing() {
     perform(async {
-        let play = Play::start(ReaperMode::Shadow, &[("sim", &shelf([machine("lost")]))]);
-        play.record(row("a", State::Idle));
-        let mut feed = play.registry.subscribe();
+        let setup =
+            ReaperSetup::start(ReaperMode::Shadow, &[("sim", &inventory([machine("lost")]))]);
+        setup.record(row("a", State::Idle));
+        let mut feed = setup.registry.subscribe();
         seconds(61).await;
-        assert!(play.heard.lock().unwrap().is_empty());
+        assert!(setup.received.lock().unwrap().is_empty());
         let mut reasons = Vec::new();
         while let Ok(event) = feed.try_recv() {
             if let What::ShadowAsk(reason) = event.what {
@@ -153,13 +157,13 @@ fn in_shadow_mode_it_says_what_it_would_have_asked_and_asks_nothing() {
 #[test]
 fn a_foreign_machine_is_shown_once_and_never_touched() {
     perform(async {
-        let mut stranger = machine("stranger");
-        stranger.stamp.holder = Some("somebody".into());
-        let play = Play::start(ReaperMode::Active, &[("sim", &shelf([stranger]))]);
-        let mut feed = play.registry.subscribe();
+        let mut foreign = machine("foreign");
+        foreign.stamp.holder = Some("another".into());
+        let setup = ReaperSetup::start(ReaperMode::Active, &[("sim", &inventory([foreign]))]);
+        let mut feed = setup.registry.subscribe();
         seconds(600).await;
-        assert!(play.heard.lock().unwrap().is_empty());
-        assert_eq!(play.registry.foreign().len(), 1);
+        assert!(setup.received.lock().unwrap().is_empty());
+        assert_eq!(setup.registry.foreign().len(), 1);
         assert!(feed.try_recv().is_ok());
         assert!(feed.try_recv().is_err());
     });
@@ -168,11 +172,12 @@ fn a_foreign_machine_is_shown_once_and_never_touched() {
 #[test]
 fn a_provider_that_hangs_delays_no_other_and_is_not_asked_twice_at_once() {
     perform(async {
-        let slow = Arc::new(Shelf { hang: Duration::from_hours(1), ..Shelf::default() });
-        let shelves = [("slow", &slow), ("sim", &shelf([machine("lost")]))];
-        let play = Play::start(ReaperMode::Active, &shelves);
+        let slow =
+            Arc::new(FakeInventory { hang: Duration::from_hours(1), ..FakeInventory::default() });
+        let providers = [("slow", &slow), ("sim", &inventory([machine("lost")]))];
+        let setup = ReaperSetup::start(ReaperMode::Active, &providers);
         seconds(61).await;
-        assert_eq!(play.orphans(), 1);
+        assert_eq!(setup.orphans(), 1);
         seconds(600).await;
         let asked = slow.listings.load(Ordering::Relaxed);
         assert!((2..=11).contains(&asked), "given up after a minute, asked {asked} times");
@@ -186,8 +191,8 @@ fn the_owner_hears_of_its_machine() {
             phase: crate::model::MachinePhase::Over(crate::model::ExitFacts::default()),
             ..machine("a")
         };
-        let play = Play::start(ReaperMode::Active, &[("sim", &shelf([over]))]);
-        play.record(row("a", State::Idle));
+        let setup = ReaperSetup::start(ReaperMode::Active, &[("sim", &inventory([over]))]);
+        setup.record(row("a", State::Idle));
         let messages = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&messages);
         let mailbox = Mailbox::new(move |message| {
@@ -195,7 +200,7 @@ fn the_owner_hears_of_its_machine() {
             count.fetch_add(1, Ordering::Relaxed);
             Ok(())
         });
-        let entry = play.registry.claim("a".into(), mailbox).unwrap();
+        let entry = setup.registry.claim("a".into(), mailbox).unwrap();
         a_moment().await;
         assert_eq!(messages.load(Ordering::Relaxed), 1);
         drop(entry);
@@ -203,15 +208,15 @@ fn the_owner_hears_of_its_machine() {
 }
 
 #[test]
-fn its_end_is_told_to_the_fleet() {
+fn its_exit_is_reported_to_the_fleet() {
     perform(async {
-        let mut play = Play::start(ReaperMode::Active, &[]);
+        let mut setup = ReaperSetup::start(ReaperMode::Active, &[]);
         a_moment().await;
-        play.stop_guard = None;
+        setup.stop_guard = None;
         a_moment().await;
         assert!(matches!(
-            play.heard.lock().unwrap().as_slice(),
-            [ToFleet::Died { part: Part::Reaper, panicked: false }]
+            setup.received.lock().unwrap().as_slice(),
+            [ToFleet::Died { part: FleetPart::Reaper, panicked: false }]
         ));
     });
 }
@@ -219,12 +224,13 @@ fn its_end_is_told_to_the_fleet() {
 #[test]
 fn a_store_that_fails_costs_a_round_and_nothing_else() {
     perform(async {
-        let play = Play::start(ReaperMode::Active, &[("sim", &shelf([machine("lost")]))]);
-        play.ports.broken_reads.store(1, Ordering::Relaxed);
+        let setup =
+            ReaperSetup::start(ReaperMode::Active, &[("sim", &inventory([machine("lost")]))]);
+        setup.ports.broken_reads.store(1, Ordering::Relaxed);
         seconds(61).await;
-        assert_eq!(play.orphans(), 0, "that was the first listing that counts");
+        assert_eq!(setup.orphans(), 0, "that was the first listing that counts");
         seconds(60).await;
-        assert_eq!(play.orphans(), 1);
+        assert_eq!(setup.orphans(), 1);
     });
 }
 
@@ -233,12 +239,13 @@ fn a_large_fleet_at_rest_is_looked_at_less_often_until_something_happens() {
     perform(async {
         let names: Vec<String> = (0..3000).map(|number| format!("m{number}")).collect();
         let all = names.iter().map(|name| machine(name)).collect();
-        let shelf = Arc::new(Shelf { machines: Mutex::new(all), ..Shelf::default() });
-        let play = Play::start(ReaperMode::Active, &[("sim", &shelf)]);
+        let inventory =
+            Arc::new(FakeInventory { machines: Mutex::new(all), ..FakeInventory::default() });
+        let setup = ReaperSetup::start(ReaperMode::Active, &[("sim", &inventory)]);
         for name in &names {
-            play.record(row(name, State::Idle));
+            setup.record(row(name, State::Idle));
         }
-        let listings = || shelf.listings.load(Ordering::Relaxed);
+        let listings = || inventory.listings.load(Ordering::Relaxed);
         seconds(61).await;
         let before = listings();
         seconds(600).await;
@@ -250,15 +257,15 @@ fn a_large_fleet_at_rest_is_looked_at_less_often_until_something_happens() {
             let subject = Subject::Instance("m1".into());
             let event =
                 Event { subject, seq: 0, at, last_at: at, count: 1, what: What::Reappeared };
-            play.registry.announce(&event);
+            setup.registry.announce(&event);
             seconds(60).await;
         }
         assert!(listings() - before - rested >= 6, "a change is followed at the next tick");
         // One that is at work may end without a word.
-        play.record(row("m7", State::Busy));
+        setup.record(row("m7", State::Busy));
         seconds(240).await;
         let before = listings();
         seconds(300).await;
-        assert_eq!(listings() - before, 5, "whoever works is looked after at every tick");
+        assert_eq!(listings() - before, 5, "an instance that works is listed at every tick");
     });
 }

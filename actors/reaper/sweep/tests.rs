@@ -16,19 +16,20 @@ fn second_sweep(
     apart: u64,
 ) -> Vec<(&'static str, String)> {
     let listing = listing(views);
-    let (_, memory) = compare(&listing, records, &Memory::default(), &controller(), CONFIRM, at(9));
+    let (_, memory) =
+        compare(&listing, records, &SweepMemory::default(), &controller(), CONFIRM, at(9));
     let (found, _) = compare(&listing, records, &memory, &controller(), CONFIRM, at(9 + apart));
     names(&found)
 }
 
-fn names(found: &[Found<'_>]) -> Vec<(&'static str, String)> {
+fn names(found: &[SweepFinding<'_>]) -> Vec<(&'static str, String)> {
     found
         .iter()
         .map(|found| match found {
-            Found::Orphan(view) => ("orphan", view.name.to_string()),
-            Found::Foreign(view) => ("foreign", view.name.to_string()),
-            Found::Unlisted(record) => ("unlisted", record.id.to_string()),
-            Found::Listed(record, _) => ("listed", record.id.to_string()),
+            SweepFinding::Orphan(view) => ("orphan", view.name.to_string()),
+            SweepFinding::Foreign(view) => ("foreign", view.name.to_string()),
+            SweepFinding::Unlisted(record) => ("unlisted", record.id.to_string()),
+            SweepFinding::Listed(record, _) => ("listed", record.id.to_string()),
         })
         .collect()
 }
@@ -41,7 +42,7 @@ fn found(what: &'static str, name: &str) -> Vec<(&'static str, String)> {
 fn a_machine_without_a_record_is_an_orphan_in_the_second_listing() {
     let lost = [machine("lost")];
     let listing = listing(&lost);
-    let (first, _) = compare(&listing, &[], &Memory::default(), &controller(), CONFIRM, at(0));
+    let (first, _) = compare(&listing, &[], &SweepMemory::default(), &controller(), CONFIRM, at(0));
     assert_eq!(first, [], "a row may have been deleted a moment ago");
     assert_eq!(second_sweep(&lost, &[], 59), [], "too soon");
     assert_eq!(second_sweep(&lost, &[], 60), found("orphan", "lost"));
@@ -51,7 +52,7 @@ fn a_machine_without_a_record_is_an_orphan_in_the_second_listing() {
 fn a_successor_of_the_same_name_is_not_the_machine_seen_before() {
     let uid = |uid: &str| MachineView { uid: Some(uid.into()), ..machine("lost") };
     let first = listing(&[uid("1")]);
-    let (_, memory) = compare(&first, &[], &Memory::default(), &controller(), CONFIRM, at(0));
+    let (_, memory) = compare(&first, &[], &SweepMemory::default(), &controller(), CONFIRM, at(0));
     let second = listing(&[uid("2")]);
     let (found, _) = compare(&second, &[], &memory, &controller(), CONFIRM, at(100));
     assert_eq!(found, []);
@@ -60,7 +61,7 @@ fn a_successor_of_the_same_name_is_not_the_machine_seen_before() {
 #[test]
 fn an_unusable_listing_between_two_complete_ones_changes_nothing() {
     let lost = listing(&[machine("lost")]);
-    let (_, memory) = compare(&lost, &[], &Memory::default(), &controller(), CONFIRM, at(0));
+    let (_, memory) = compare(&lost, &[], &SweepMemory::default(), &controller(), CONFIRM, at(0));
     let failed = Observation::Unusable("page 2 is missing".into());
     let (found, kept) = compare(&failed, &[], &memory, &controller(), CONFIRM, at(60));
     assert_eq!((found, &kept), (Vec::new(), &memory));
@@ -71,7 +72,7 @@ fn an_unusable_listing_between_two_complete_ones_changes_nothing() {
 #[test]
 fn a_machine_of_a_holder_we_never_had_is_foreign_for_ever() {
     let mut stranger = machine("stranger");
-    for holder in [Some(HolderId::from("somebody")), None] {
+    for holder in [Some(HolderId::from("another")), None] {
         stranger.stamp.holder = holder;
         assert_eq!(second_sweep(&[stranger.clone()], &[], 600), found("foreign", "stranger"));
     }
@@ -89,12 +90,12 @@ fn machines_without_our_stamp_do_not_exist_for_us() {
 }
 
 #[test]
-fn an_instance_is_missed_only_if_its_machine_was_seen_before_and_nobody_knows_its_end() {
+fn an_instance_is_missed_only_if_its_machine_was_seen_before_and_its_end_is_not_known() {
     let other = [machine("other-machine-of-theirs")];
     let missed = |state, seen: Option<u64>| {
         let record = Instance { seen_at: seen.map(at), ..row("a", state) };
         let listing = listing(&other);
-        let memory = Memory::default();
+        let memory = SweepMemory::default();
         let records = [record];
         let (found, _) = compare(&listing, &records, &memory, &controller(), CONFIRM, at(50));
         !names(&found).is_empty()
@@ -110,7 +111,7 @@ fn an_instance_is_missed_only_if_its_machine_was_seen_before_and_nobody_knows_it
 #[test]
 fn an_empty_listing_while_machines_should_exist_says_nothing_until_a_second_one_does() {
     let records = [row("a", State::Idle), row("b", State::Busy)];
-    let (empty, memory) = (listing(&[]), Memory::default());
+    let (empty, memory) = (listing(&[]), SweepMemory::default());
     let (first, _) = compare(&empty, &records, &memory, &controller(), CONFIRM, at(5));
     assert_eq!(names(&first), []);
     assert_eq!(second_sweep(&[], &records, 59), []);
@@ -136,24 +137,24 @@ fn a_renamed_machine_still_has_its_owner() {
 fn an_owner_hears_only_what_it_may_not_know() {
     let known = Instance { ready_at: Some(at(0)), ..row("a", State::Idle) };
     let plain = MachineView { ready: true, ..machine("a") };
-    let told = |record: &Instance, view: &MachineView| {
+    let reported = |record: &Instance, view: &MachineView| {
         !second_sweep(std::slice::from_ref(view), std::slice::from_ref(record), 1).is_empty()
     };
-    assert!(!told(&known, &plain));
+    assert!(!reported(&known, &plain));
     let over = MachinePhase::Over(ExitFacts::default());
     let doubt = MachinePhase::Doubt("node lost".into());
-    assert!(told(&known, &MachineView { phase: over.clone(), ..plain.clone() }));
-    assert!(told(&known, &MachineView { phase: doubt, ..plain.clone() }));
-    assert!(told(&known, &MachineView { leaving: true, ..plain.clone() }));
-    assert!(told(&known, &MachineView { worker: Worker::Present, ..plain.clone() }));
-    assert!(told(&row("a", State::Starting), &plain), "it is ready");
+    assert!(reported(&known, &MachineView { phase: over.clone(), ..plain.clone() }));
+    assert!(reported(&known, &MachineView { phase: doubt, ..plain.clone() }));
+    assert!(reported(&known, &MachineView { leaving: true, ..plain.clone() }));
+    assert!(reported(&known, &MachineView { worker: Worker::Present, ..plain.clone() }));
+    assert!(reported(&row("a", State::Starting), &plain), "it is ready");
     let unanswered = Instance { seen_at: None, ..row("a", State::Creating) };
-    assert!(told(&unanswered, &machine("a")), "a lost create made a machine after all");
-    assert!(!told(&row("a", State::Deleting), &MachineView { phase: over, ..plain }));
+    assert!(reported(&unanswered, &machine("a")), "a lost create made a machine after all");
+    assert!(!reported(&row("a", State::Deleting), &MachineView { phase: over, ..plain }));
 }
 
 #[test]
-fn a_runner_is_told_of_when_the_forge_sees_more_than_the_record() {
+fn a_runner_is_reported_when_the_forge_sees_more_than_the_record() {
     let name = RunnerName::from("a");
     let known = |state, ready: bool| Instance {
         registration: Registration::Known { name: name.clone(), id: RunnerId(1) },
@@ -161,20 +162,20 @@ fn a_runner_is_told_of_when_the_forge_sees_more_than_the_record() {
         ..row("a", state)
     };
     let runner = |online, busy| RunnerView { name: name.clone(), id: RunnerId(1), online, busy };
-    let told = |record: Instance, runner: RunnerView| {
+    let reported = |record: Instance, runner: RunnerView| {
         !compare_runners(&Observation::Complete(vec![runner]), &[record], at(9)).is_empty()
     };
-    assert!(!told(known(State::Idle, true), runner(true, false)));
-    assert!(!told(known(State::Busy, true), runner(true, true)));
-    assert!(told(known(State::Starting, false), runner(true, false)), "it is up");
-    assert!(told(known(State::Idle, true), runner(true, true)), "it works");
-    assert!(told(known(State::Idle, true), runner(false, false)), "it is offline");
-    assert!(!told(row("a", State::Idle), runner(true, true)), "not a registration of its own");
+    assert!(!reported(known(State::Idle, true), runner(true, false)));
+    assert!(!reported(known(State::Busy, true), runner(true, true)));
+    assert!(reported(known(State::Starting, false), runner(true, false)), "it is up");
+    assert!(reported(known(State::Idle, true), runner(true, true)), "it works");
+    assert!(reported(known(State::Idle, true), runner(false, false)), "it is offline");
+    assert!(!reported(row("a", State::Idle), runner(true, true)), "not a registration of its own");
     let uncertain = Instance {
         registration: Registration::Uncertain(name.clone()),
         ..known(State::Idle, true)
     };
-    assert!(told(uncertain, runner(true, false)), "its number is known now");
+    assert!(reported(uncertain, runner(true, false)), "its number is known now");
     let unusable = Observation::Unusable("rate limit".into());
     assert_eq!(compare_runners(&unusable, &[known(State::Starting, false)], at(9)), []);
 }
@@ -258,7 +259,7 @@ prop_compose! {
 
 /// Says in other words what each finding needs.
 fn may_be_found(
-    found: &Found<'_>,
+    found: &SweepFinding<'_>,
     records: &[Instance],
     complete: &[(u64, Vec<MachineView>)],
     now: u64,
@@ -266,19 +267,19 @@ fn may_be_found(
     let holders = controller().holders;
     let known = |holder: &Option<HolderId>| holder.as_ref().is_some_and(|it| holders.contains(it));
     match found {
-        Found::Orphan(view) => {
+        SweepFinding::Orphan(view) => {
             let owned = |row: &Instance| row.state != State::Deleted && row.machine == view.name;
             let named_before = complete.iter().any(|(then, earlier)| {
                 now - then >= 60 && earlier.iter().any(|old| old.name == view.name)
             });
             known(&view.stamp.holder) && named_before && !records.iter().any(owned)
         }
-        Found::Foreign(view) => !known(&view.stamp.holder),
-        Found::Unlisted(record) => {
+        SweepFinding::Foreign(view) => !known(&view.stamp.holder),
+        SweepFinding::Unlisted(record) => {
             record.seen_at.is_some_and(|seen| seen < at(now))
                 && (record.state.is_running() || record.state == State::Retiring)
         }
-        Found::Listed(record, view) => record.machine == view.name,
+        SweepFinding::Listed(record, view) => record.machine == view.name,
     }
 }
 
@@ -294,7 +295,7 @@ proptest! {
             1..6,
         ),
     ) {
-        let mut memory = Memory::default();
+        let mut memory = SweepMemory::default();
         let mut now = 0;
         let mut complete: Vec<(u64, Vec<MachineView>)> = Vec::new();
         for (views, records, fails) in rounds {

@@ -1,25 +1,36 @@
-//! One round of looking: a listing first, the records after it.
+//! Rounds: what one reads, and when the next begins.
+//!
+//! A round lists a provider's machines or a forge's runners, and reads the records after that. Its
+//! cost grows with the fleet though nothing may have changed. A source *rests* when its last complete
+//! round found every instance idle and found nothing to report, and no view on the board changed since
+//! that round began. Then the next round waits as many ticks as there are thousands of records, at
+//! most ten. Any change ends the rest at the next tick; fleets of less than two thousand never rest.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::AbortHandle;
 use tracing::warn;
 
 use super::sweep::registered_as;
 use crate::base::Base;
 use crate::model::{
-    ForgeId, Instance, MachineView, Observation, ProviderId, RunnerView, Scope, Timestamp,
+    ForgeId, Instance, MachineView, Observation, ProviderId, RunnerView, Scope, State, Timestamp,
 };
 use crate::ports::{Controller, Inventory, Roster, StoreError};
 
 /// How long a listing may take.
 const LISTING_TIMEOUT: Duration = Duration::from_mins(1);
+/// How many records are worth a tick of rest.
+const RECORDS_PER_REST_TICK: usize = 1_000;
+/// The longest rest, in ticks.
+const MAX_REST_TICKS: usize = 10;
 
 /// Holds a provider's listing, and what the records say, read after it.
 pub(crate) struct Machines {
     pub(crate) listing: Observation<Vec<MachineView>>,
-    /// Who we are now: an operator may have adopted somebody since the last round.
+    /// Our holders now: an operator may have adopted foreign machines since the last round.
     pub(crate) controller: Controller,
     pub(crate) records: Vec<Instance>,
 }
@@ -46,7 +57,7 @@ pub(crate) async fn list_machines(
 }
 
 /// Returns the scopes of a forge in which a runner of ours may be registered, as the board shows them:
-/// this only says where to look, and one whose owner is not there yet is looked at in the next round.
+/// a scope whose instances have no owner yet is listed in the next round.
 pub(crate) fn scopes_in_use(base: &Base, forge: &ForgeId) -> BTreeSet<Scope> {
     let registered = |row: &Instance| row.forge == *forge && registered_as(row).is_some();
     let rows = base.registry.instances_where(registered);
@@ -79,5 +90,49 @@ async fn live_instances(base: &Base) -> Option<Vec<Instance>> {
 }
 
 fn readable<T>(read: Result<T, StoreError>) -> Option<T> {
-    read.inspect_err(|error| warn!(error.message = %error, "cannot sweep without records")).ok()
+    read.inspect_err(|error| warn!(error.message = %error, "sweep: the records are not readable; next attempt at the next tick")).ok()
+}
+
+/// Holds the last round of a source.
+pub(super) struct Round {
+    effect: AbortHandle,
+    /// The change count of the board when it began.
+    changes: u64,
+    /// Whether every listing of it was calm; `None` before the first.
+    calm: Option<bool>,
+    records: usize,
+    rested: usize,
+}
+
+impl Round {
+    pub(super) fn begun(effect: AbortHandle, changes: u64) -> Self {
+        Self { effect, changes, calm: None, records: 0, rested: 0 }
+    }
+
+    /// Takes what one listing of the round found.
+    pub(super) fn listed(&mut self, calm: bool, records: usize) {
+        self.calm = Some(calm && self.calm.unwrap_or(true));
+        self.records += records;
+    }
+
+    /// Lets a tick pass; returns whether the next round is to begin.
+    pub(super) fn is_over(&mut self, changes: u64) -> bool {
+        if !self.effect.is_finished() {
+            return false;
+        }
+        self.rested += 1;
+        let rests = self.calm == Some(true) && self.changes == changes;
+        !rests || self.rested >= (self.records / RECORDS_PER_REST_TICK).clamp(1, MAX_REST_TICKS)
+    }
+}
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        self.effect.abort();
+    }
+}
+
+/// Returns whether nothing is expected of any instance: all are idle, and none is asked to go.
+pub(super) fn at_rest(records: &[Instance]) -> bool {
+    records.iter().all(|row| row.state == State::Idle && row.removal.is_none())
 }
