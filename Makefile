@@ -113,7 +113,7 @@ dist:
 dist-check: dist
 	$(call say,what is handed out)
 	OSTLER_DIST=$(abspath $(OUT))/dist/ostler $(if $(wildcard $(OUT)/release/ostler),OSTLER_LAB=$(abspath $(OUT))/release/ostler) \
-	  cargo test $(LOCKED) --test main -- --ignored --exact shipped::the_binary_of_make_dist_has_no_trace_of_the_simulation_and_the_binary_of_the_tests_has_all
+	  cargo test $(LOCKED) --test main -- --ignored --exact shipped::the_shipped_binary_has_no_trace_of_the_simulation_and_that_of_the_tests_has_every_trace
 
 sim:
 	cargo run $(LOCKED) --release --quiet -- sim $(if $(SEED),--replay $(SEED),--seeds $(SEEDS) $(if $(FROM),--from $(FROM)))

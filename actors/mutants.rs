@@ -20,7 +20,7 @@ pub enum Mutant {
     NoGenerationCheck,
     /// The machine is deleted before its end is on record.
     RecordAfterDelete,
-    /// A started runner is reaped because nobody claims it.
+    /// A started runner is reaped because no instance claims it.
     MissingClaimKills,
     /// An unanswered create is repeated without a look.
     CreateRepeated,

@@ -7,4 +7,5 @@ mod shipped;
 mod sim;
 mod spec;
 mod support;
+mod vocabulary;
 mod wire;

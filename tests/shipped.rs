@@ -87,7 +87,7 @@ fn traces(binary: &Path) -> Vec<&'static str> {
 
 #[test]
 #[ignore = "wants the binary of make dist, which takes minutes to build: make dist-check"]
-fn the_binary_of_make_dist_has_no_trace_of_the_simulation_and_the_binary_of_the_tests_has_all() {
+fn the_shipped_binary_has_no_trace_of_the_simulation_and_that_of_the_tests_has_every_trace() {
     let dist =
         PathBuf::from(std::env::var_os("OSTLER_DIST").expect("make dist-check names the binary"));
     let every = TRACES.map(|(name, _)| name);

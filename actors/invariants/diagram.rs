@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_may_be_working_is_deleted_for_being_idle() {
+    fn no_instance_that_may_be_working_is_deleted_for_being_idle() {
         for state in [State::Starting, State::Idle, State::Reserved, State::Busy] {
             let Passage::Warranted(kinds) = passage(state, State::PendingDelete) else {
                 panic!("{state} is deleted without a warrant");

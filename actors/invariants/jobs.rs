@@ -42,7 +42,7 @@ fn check_offer(inquest: &mut Inquest<'_>, before: &Job, after: &Job) {
             let back = old.stage == OfferStage::Delivered && new.stage == OfferStage::Offered;
             inquest.demand(!back, 36, || "a delivered offer became undelivered".into());
         }
-        // Several letters share a save: the old offer's end is in the timeline.
+        // Several messages share a save: the old offer's end is in the timeline.
         Offer::Open(new) => inquest.demand(new.generation > old.generation, 11, || {
             format!("offer {} follows {}", new.generation, old.generation)
         }),

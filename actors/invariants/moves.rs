@@ -34,7 +34,7 @@ pub(super) fn check_moves(
     }
 }
 
-/// Checks where a life may begin: with a wish, or with a machine that was found.
+/// Checks where a life may begin: with a new row, or with a machine that was found.
 fn check_new_row(inquest: &mut Inquest<'_>, row: &Instance, state: State) {
     let found = row.adopted && state.was_created() && !state.is_delete_decided();
     inquest.demand(state == State::PendingCreate || found, 31, || format!("was born {state}"));

@@ -59,7 +59,7 @@ fn check_succession(inquest: &mut Inquest<'_>, before: &Instance, after: &Instan
     inquest.demand(same_name, 34, || "changed its name, machine, provider or pool".into());
     let urgency = |row: &Instance| row.removal.as_ref().map(|removal| removal.urgency);
     inquest.demand(urgency(after) >= urgency(before), 33, || {
-        format!("its wish fell from {:?} to {:?}", urgency(before), urgency(after))
+        format!("its removal request fell from {:?} to {:?}", urgency(before), urgency(after))
     });
     check_memory(inquest, before, after);
     check_offer(inquest, before, after);
@@ -132,7 +132,7 @@ fn check_state(inquest: &mut Inquest<'_>, row: &Instance) {
 
 fn check_nothing_left(inquest: &mut Inquest<'_>, row: &Instance, nothing_made: bool) {
     inquest.demand(row.machine_gone_at.is_some() || nothing_made, 22, || {
-        "is deleted though nobody confirmed that its machine is gone".into()
+        "is deleted without a confirmation that its machine is gone".into()
     });
     inquest.demand(!row.registration.may_exist(), 17, || {
         "is deleted though its runner may be registered".into()

@@ -51,7 +51,7 @@ pub const INVARIANTS: [Invariant; 37] = [
     ),
     row(
         3,
-        "a failed save ends nobody",
+        "a failed save ends no owner",
         Elsewhere("i03_save_that_fails_is_repeated_until_it_is_done"),
         "A save that fails is repeated for ever; no effect starts before it is done.",
     ),
@@ -61,7 +61,7 @@ pub const INVARIANTS: [Invariant; 37] = [
         ByConstruction(
             "the doing halves of the ports travel in `instance::Kit`, whose fields are private to `instance/`",
         ),
-        "Nobody but its owner can delete an instance; others ask, and may be refused.",
+        "Only its owner can delete an instance; others ask, and may be refused.",
     ),
     row(
         5,
@@ -196,7 +196,7 @@ pub const INVARIANTS: [Invariant; 37] = [
     row(
         26,
         "starts are paced by host",
-        Elsewhere("i26_start_permits_are_counted_by_host_and_include_machines_not_yet_seen"),
+        Elsewhere("i26_start_permits_are_per_host_and_include_machines_not_yet_seen"),
         "At most so many machines start at once, a dead host holding only its own permits.",
     ),
     row(
@@ -213,8 +213,8 @@ pub const INVARIANTS: [Invariant; 37] = [
     ),
     row(
         29,
-        "a restart touches nobody",
-        Elsewhere("i29_rolling_restart_under_load_kills_nobody"),
+        "a restart touches no machine",
+        Elsewhere("i29_rolling_restart_under_load_kills_no_job"),
         "Shutting down, upgrading or crashing deletes no machine.",
     ),
     row(
@@ -227,7 +227,7 @@ pub const INVARIANTS: [Invariant; 37] = [
         31,
         "the diagram",
         EachStep,
-        "An instance moves only along the edges of its diagram, from a wish or a find to `deleted`.",
+        "An instance moves only along the edges of its diagram, from its first row or a find to `deleted`.",
     ),
     row(
         32,
@@ -235,7 +235,12 @@ pub const INVARIANTS: [Invariant; 37] = [
         EachStep,
         "Every change of state is one transaction with the event that tells of it.",
     ),
-    row(33, "wishes only rise", EachStep, "A wish is replaced only by a stronger one."),
+    row(
+        33,
+        "removal requests only rise",
+        EachStep,
+        "A removal request is replaced only by a stronger one.",
+    ),
     row(
         34,
         "names are for ever",

@@ -184,7 +184,7 @@ fn a_healthy_life_breaks_nothing() {
 }
 
 #[test]
-fn what_is_broken_is_counted_and_told_in_a_sentence() {
+fn a_broken_promise_is_a_figure_and_a_sentence() {
     let registry = Registry::default();
     let broken = harmed(State::Busy, State::Deleting, |_, _| {});
     report(&registry, &broken);

@@ -8,7 +8,7 @@ pub(super) fn check_warrant(inquest: &mut Inquest<'_>, before: Option<&Instance>
     let Some(warrant) = &row.warrant else { return };
     match warrant.kind {
         WarrantKind::OwnEnd => {
-            inquest.demand(row.end.is_some(), 5, || "claims an end that nobody saw".into());
+            inquest.demand(row.end.is_some(), 5, || "claims an end that was never seen".into());
         }
         WarrantKind::NeverBegan => inquest.demand(!row.once_started, 5, || {
             "is said never to have begun though its runner had started".into()
@@ -28,7 +28,7 @@ pub(super) fn check_warrant(inquest: &mut Inquest<'_>, before: Option<&Instance>
                 .removal
                 .as_ref()
                 .is_some_and(|removal| removal.urgency >= Urgency::Force && removal.by.is_some());
-            inquest.demand(forced, 30, || "is forced by nobody".into());
+            inquest.demand(forced, 30, || "is forced, and no operator asked for it".into());
         }
     }
     let is_new = before.is_none_or(|before| before.warrant.is_none());

@@ -202,7 +202,7 @@ impl Checker {
     }
 
     /// A delivered offer is put back only once it was old enough to be asked about, or its
-    /// instance is over: anything sooner is an answer about somebody else's attempt.
+    /// instance is over: anything sooner is an answer about another attempt.
     fn requeued(&mut self, before: &Job, after: &Job, truth: &Outside) {
         let (Some(old), Offer::Ended { why: OfferEnd::Requeued, at }) =
             (before.open_offer(), &after.offer)
@@ -233,7 +233,9 @@ impl Checker {
         });
         self.demand(call.has_exit_record, 14, machine, || "was deleted before its record".into());
         let claimed = call.warrant == Some(WarrantKind::Operator);
-        self.demand(call.forced || !claimed, 30, machine, || "was forced by nobody".into());
+        self.demand(call.forced || !claimed, 30, machine, || {
+            "was forced, and no operator asked for it".into()
+        });
         let unforced = call.warrant != Some(WarrantKind::Operator);
         // One that comes after it was written off as never made has no registration: it is not
         // deleted because of the doubt.

@@ -68,7 +68,7 @@ impl Chance for SimChance {
     }
 }
 
-/// Runs errands in the daemon's own set of tasks, so that a crash ends them all.
+/// Runs effects in the daemon's own set of tasks, so that a crash ends them all.
 pub struct SimSpawner;
 
 impl Spawner for SimSpawner {

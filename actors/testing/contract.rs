@@ -39,7 +39,7 @@ pub trait StoreBench {
     /// Opens an empty store.
     fn open(&self) -> impl Future<Output = Arc<Self::Store>>;
 
-    /// Begins a tenure and returns its epoch.
+    /// Takes the lease and returns its epoch.
     fn begin_lease(&self, store: &Self::Store) -> impl Future<Output = Epoch>;
 }
 
@@ -48,7 +48,7 @@ pub async fn store_contract(bench: &impl StoreBench) {
     a_row_is_read_as_it_was_saved(bench).await;
     a_save_of_another_version_is_refused(bench).await;
     a_repeated_save_counts_as_done(bench).await;
-    an_old_tenure_cannot_write(bench).await;
+    an_old_epoch_cannot_write(bench).await;
     a_machine_has_one_live_owner(bench).await;
     a_deleted_row_is_kept_and_no_longer_live(bench).await;
     events_are_in_order_and_replaced_by_place(bench).await;
@@ -57,7 +57,7 @@ pub async fn store_contract(bench: &impl StoreBench) {
     a_ledger_save_is_all_or_nothing_and_repeatable(bench).await;
     tombstones_stay_until_forgotten(bench).await;
     holders_are_remembered_for_ever(bench).await;
-    a_strangers_tenure_can_be_adopted(bench).await;
+    a_strangers_holder_can_be_adopted(bench).await;
     pool_rows_are_replaced(bench).await;
     savers_at_once_are_answered_each_for_himself(bench).await;
     one_of_many_gets_a_machine(bench).await;
@@ -118,8 +118,8 @@ pub async fn a_repeated_save_counts_as_done(bench: &impl StoreBench) {
     assert!(matches!(answer, Err(SaveError::Conflict { .. })), "{answer:?}");
 }
 
-/// When a newer tenure has begun, every writer of the older one is refused.
-pub async fn an_old_tenure_cannot_write(bench: &impl StoreBench) {
+/// When a newer lease is held, every writer of the older one is refused.
+pub async fn an_old_epoch_cannot_write(bench: &impl StoreBench) {
     let store = bench.open().await;
     let old = bench.begin_lease(&store).await;
     let row = instance("linux-1");
@@ -133,7 +133,7 @@ pub async fn an_old_tenure_cannot_write(bench: &impl StoreBench) {
     assert!(matches!(late, Err(SaveError::Fenced(_))), "{late:?}");
     let late = PoolRows::save(&*store, pool_row(false), Vec::new(), old).await;
     assert!(matches!(late, Err(SaveError::Fenced(_))), "{late:?}");
-    InstanceRows::save(&*store, saved(&next(&row), new)).await.expect("a save of the new tenure");
+    InstanceRows::save(&*store, saved(&next(&row), new)).await.expect("a save under the new lease");
 }
 
 /// Two live rows cannot own one machine; a deleted one owns nothing.
@@ -282,7 +282,7 @@ pub async fn tombstones_stay_until_forgotten(bench: &impl StoreBench) {
     assert_eq!(store.tombstones().await.expect("a read"), [(job_id(2), stamp(50))]);
 }
 
-/// Every tenure there ever was is remembered; the controller stays the same.
+/// Every lease row is kept; the controller stays the same.
 pub async fn holders_are_remembered_for_ever(bench: &impl StoreBench) {
     let store = bench.open().await;
     bench.begin_lease(&store).await;
@@ -295,7 +295,7 @@ pub async fn holders_are_remembered_for_ever(bench: &impl StoreBench) {
 }
 
 /// An adopted holder counts as ours, once, and the current one stays the current one.
-pub async fn a_strangers_tenure_can_be_adopted(bench: &impl StoreBench) {
+pub async fn a_strangers_holder_can_be_adopted(bench: &impl StoreBench) {
     let store = bench.open().await;
     let old = bench.begin_lease(&store).await;
     let epoch = bench.begin_lease(&store).await;

@@ -8,7 +8,7 @@ use crate::model::{InstanceId, PoolSpec, State, Timestamp, after};
 use crate::pool::{Demand, InstanceReport, PlanLimits, plan};
 use crate::testing::SimSeal;
 
-/// Takes one early-bound instance from the wish to its end, one job included; returns how many
+/// Takes one early-bound instance from its first row to its end, one job included; returns how many
 /// steps that took.
 pub fn live_one_life(spec: &PoolSpec) -> u64 {
     rehearse(spec, &SimSeal)

@@ -21,7 +21,7 @@ impl Dice {
 
     /// Returns a number below `end`; zero if there is none.
     pub fn below(&mut self, end: u64) -> u64 {
-        // The high half of the product: no division, and a bias nobody can measure here.
+        // The high half of the product: no division, and a bias too small to measure here.
         let wide = u128::from(self.word()) * u128::from(end);
         u64::try_from(wide >> 64).unwrap_or(0)
     }

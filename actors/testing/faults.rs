@@ -57,7 +57,7 @@ pub struct ForgeFaults {
     pub hook_reordered: Rate,
     /// A webhook is hours late.
     pub hook_late: Rate,
-    /// A delivery of somebody else's organization arrives here.
+    /// A delivery of another organization arrives here.
     pub hook_strange: Rate,
     /// `busy` or `online` of a direct read or a listing is stale.
     pub runner_stale: Rate,
@@ -166,7 +166,7 @@ pub struct MachineFaults {
     pub dies_busy: Rate,
     /// Its runner ends in an odd way after the job.
     pub odd_exit: Rate,
-    /// Its process is dead and nobody says so.
+    /// Its process is dead and no report says so.
     pub hangs: Rate,
     /// A host is lost with all machines on it, for each job that arrives.
     pub host_lost: Rate,
@@ -205,10 +205,10 @@ pub struct StoreFaults {
 /// Holds what people do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeopleFaults {
-    /// Somebody deletes a machine at the provider, for each job that arrives.
+    /// A stranger deletes a machine at the provider, for each job that arrives.
     pub deletes_machine: Rate,
     /// An operator asks for an instance to be deleted.
-    pub asks_delete: Rate,
+    pub requests_delete: Rate,
     /// An operator forces an instance.
     pub forces: Rate,
     /// An operator drains a pool for a while.
@@ -382,7 +382,7 @@ impl PeopleFaults {
     fn draw(dice: &mut Dice) -> Self {
         Self {
             deletes_machine: up_to(dice, 300),
-            asks_delete: up_to(dice, 300),
+            requests_delete: up_to(dice, 300),
             forces: up_to(dice, 150),
             drains: up_to(dice, 100),
             rolls: up_to(dice, 100),

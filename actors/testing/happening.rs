@@ -19,7 +19,7 @@ pub(super) enum Happening {
         job: u64,
         attempt: u32,
     },
-    /// An assignment nobody picked up lapses.
+    /// An assignment that no runner picked up lapses.
     Unassign {
         job: u64,
         attempt: u32,
@@ -61,7 +61,7 @@ pub(super) enum Happening {
     },
     /// A deleted machine is gone.
     Depart(u64),
-    /// Somebody else's deletion has run its grace.
+    /// A stranger's deletion has run its grace.
     ExternalDeparture(u64),
     /// The provider falls into doubt about a machine.
     Doubt(u64),

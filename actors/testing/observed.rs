@@ -26,7 +26,7 @@ pub enum Seen {
         /// The row before, if there was one.
         before: Option<Arc<Instance>>,
         after: Arc<Instance>,
-        /// The tenure that wrote.
+        /// The epoch under which the write was made.
         epoch: Epoch,
         /// Whether the record of its end came with it.
         with_exit: bool,
@@ -35,7 +35,7 @@ pub enum Seen {
         /// Each row before and after.
         jobs: Vec<(Option<Arc<Job>>, Arc<Job>)>,
         tombstones: Vec<JobId>,
-        /// The tenure that wrote.
+        /// The epoch under which the write was made.
         epoch: Epoch,
     },
     /// The fleet saved a pool.
@@ -126,7 +126,7 @@ pub enum Refused {
     Conflict,
     /// The machine has an owner.
     Owned,
-    /// The tenure is over.
+    /// A newer epoch holds the lease.
     Fenced,
 }
 
@@ -160,7 +160,7 @@ pub struct DeleteCalled {
 }
 
 impl DeleteCalled {
-    /// Returns whether somebody's work was killed without an operator's word.
+    /// Returns whether work was killed without an operator's request.
     pub fn is_wrongful(&self) -> bool {
         (self.working.is_some() || self.assigned.is_some()) && !self.forced
     }

@@ -1,7 +1,7 @@
 //! The truth: everything that exists whether or not the daemon lives to see it.
 //!
 //! One lock holds machines, runners, jobs, the durable records, and a queue of what will
-//! happen next. Ports are thin handles onto it. Nobody holds the lock across an await, and
+//! happen next. Ports are thin handles onto it. No port holds the lock across an await, and
 //! once the daemon is to crash no call returns any more, so nothing it does afterwards can
 //! reach the outside.
 
@@ -105,9 +105,9 @@ impl Outside {
     }
 
     /// Notes something in the log.
-    pub(super) fn note(&mut self, what: &'static str, whom: &str, how: u64) {
+    pub(super) fn log(&mut self, what: &'static str, whom: &str, how: u64) {
         let at = self.date();
-        self.trace.note(at, what, whom, how);
+        self.trace.log(at, what, whom, how);
     }
 
     /// Shows something to the checkers.
@@ -128,7 +128,7 @@ impl Outside {
     /// Counts an injected fault.
     pub(super) fn count(&mut self, name: &'static str) {
         *self.injected.entry(name).or_default() += 1;
-        self.note("fault", name, 0);
+        self.log("fault", name, 0);
     }
 
     /// Lets something happen after `wait` milliseconds.
@@ -168,7 +168,7 @@ impl Outside {
     pub(super) fn crash(&mut self, why: &'static str) {
         if self.crashed.is_none() {
             self.crashed = Some(why);
-            self.note("crash", why, 0);
+            self.log("crash", why, 0);
             self.observe(Seen::Crashed(why));
             self.wake();
         }
@@ -259,7 +259,7 @@ impl Shared {
 }
 
 /// Lets virtual time pass inside a call.
-pub(super) async fn pause(wait: u64) {
+pub(super) async fn sleep_millis(wait: u64) {
     if wait > 0 {
         tokio::time::sleep(Duration::from_millis(wait)).await;
     }

@@ -192,7 +192,7 @@ pub enum Death {
     Wordless,
     /// Gone without a trace.
     Vanished,
-    /// Its process is dead and nobody says so.
+    /// Its process is dead and no report says so.
     Hung,
 }
 

@@ -154,7 +154,7 @@ fn years(lived: u64) -> f64 {
     lived as f64 / millis(Duration::from_hours(24 * 365)) as f64
 }
 
-/// Returns the last steps that concern whoever broke the promise: the world is run again, and
+/// Returns the last steps that concern the instance or job that broke the promise: the world is run again, and
 /// tells the same story because it has the same seed.
 fn last_events(seed: u64, broken: &Violation) -> Vec<String> {
     let story = run_seed(seed, Detail::Everything).story;

@@ -1,4 +1,4 @@
-//! The log of a world: always a running hash, and lines of text when somebody reads them.
+//! The log of a world: always a running hash, and lines of text when a reader wants them.
 //!
 //! Two runs of one seed must agree on the hash; the text is made only on request, because
 //! formatting would cost more than everything else.
@@ -30,7 +30,7 @@ impl Trace {
     }
 
     /// Notes that `what` happened to `whom`.
-    pub fn note(&mut self, at: Timestamp, what: &'static str, whom: &str, how: u64) {
+    pub fn log(&mut self, at: Timestamp, what: &'static str, whom: &str, how: u64) {
         self.count += 1;
         self.mix(u64::try_from(at.as_millisecond()).unwrap_or(0));
         self.bytes(what.as_bytes());

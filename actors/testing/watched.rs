@@ -17,7 +17,7 @@ use crate::registry::Registry;
 
 /// How long a calm world may take until every job is over, and then until nothing is left.
 /// A job that a dead run left queued is given up after a day; a registration after another.
-const MAX_LOOKS: Duration = Duration::from_hours(60);
+const SETTLE_LIMIT: Duration = Duration::from_hours(60);
 
 /// A world with the real fleet in it and the checkers beside it.
 pub struct Watched {
@@ -95,7 +95,7 @@ impl Watched {
     pub async fn finish(&mut self) -> Vec<Violation> {
         self.outside().faults.calm();
         self.learn_of_ends().await;
-        let left = self.world.settle(MAX_LOOKS).await;
+        let left = self.world.settle(SETTLE_LIMIT).await;
         let registry = self.world.registry().cloned();
         let outside = self.world.outside();
         let mut checker = self.checker.borrow_mut();
@@ -106,7 +106,7 @@ impl Watched {
 
     /// Waits until the records know of every job that ended unheard; asking takes its time.
     async fn learn_of_ends(&mut self) {
-        let until = self.now() + millis(MAX_LOOKS);
+        let until = self.now() + millis(SETTLE_LIMIT);
         while self.now() < until && ended_unheard(&self.outside()) {
             self.run_for(Duration::from_mins(10)).await;
         }

@@ -122,7 +122,7 @@ fn devour() -> io::Result<()> {
     while taken.len() << 20 < GREED {
         taken.push(vec![1; 1 << 20]);
     }
-    Err(io::Error::other(format!("took {} MiB and nobody minded", taken.len())))
+    Err(io::Error::other(format!("took {} MiB and was not stopped", taken.len())))
 }
 
 fn signal_self(what: Signal) -> io::Result<()> {

@@ -16,7 +16,7 @@ pub struct ConfigTemplate<'a> {
     pub store: &'a str,
     /// What else is said of the store, line by line.
     pub store_more: &'a str,
-    /// The port on which machines ask the daemon for work; none: any port, and nobody asks.
+    /// The port on which machines ask the daemon for work; none: any port, and no machine asks.
     pub port: Option<u16>,
 }
 

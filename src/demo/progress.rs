@@ -54,10 +54,10 @@ fn line(jobs: &[SimJob], registry: &Registry) -> String {
     let rows = registry.instances();
     let count = |state: &State| rows.iter().filter(|row| row.state == *state).count();
     let states = State::ALL.iter().map(|state| (count(state), state));
-    let words: Vec<String> = states
+    let parts: Vec<String> = states
         .filter(|(count, _)| *count > 0)
         .map(|(count, state)| format!("{count} {state}"))
         .collect();
-    let words = if words.is_empty() { "nobody".into() } else { words.join(", ") };
-    format!("jobs {over}/{} over · runners: {words}", jobs.len())
+    let runners = if parts.is_empty() { "none".into() } else { parts.join(", ") };
+    format!("jobs {over}/{} over · runners: {runners}", jobs.len())
 }

@@ -86,7 +86,7 @@ pub async fn show(count: u32, ending: Ending) -> Result<bool, DemoError> {
 enum Watched {
     /// What was waited for came.
     Came,
-    /// Somebody asked to stop.
+    /// A signal asked to stop.
     Asked,
     /// It took too long.
     TooLong,
@@ -117,7 +117,7 @@ impl Demo {
         Self { stage, hook, address, actor_ref, registry, store, stop, running, progress, began }
     }
 
-    /// Lets jobs come and waits for the end; returns whether somebody asked for it.
+    /// Lets jobs come and waits for the end; returns whether a signal asked for it.
     async fn serve(
         &mut self,
         count: u32,
@@ -146,14 +146,14 @@ impl Demo {
         self.stage.github.queue(&jobs::place(), jobs::plan(number));
     }
 
-    /// Lets jobs come until somebody asks to stop.
+    /// Lets jobs come until a signal asks to stop.
     async fn feed(&mut self, first: u32, asked: &mut watch::Receiver<bool>) {
         let mut number = first;
         while !*asked.borrow_and_update() {
             number += 1;
             self.queue(number);
             self.progress.show(&self.stage.github.jobs(), &self.registry);
-            // Whoever could have asked is gone: that ends it too.
+            // The sender is gone and cannot ask any more: that ends it too.
             if matches!(tokio::time::timeout(PACE, asked.changed()).await, Ok(Err(_))) {
                 return;
             }
@@ -188,7 +188,7 @@ impl Demo {
             && self.store.open_jobs().await.is_ok_and(|open| open.is_empty())
     }
 
-    /// Drains every pool and waits until nobody is left; in a hurry, by force.
+    /// Drains every pool and waits until no instance is left; in a hurry, by force.
     async fn let_everyone_go(&mut self, hurry: bool) {
         for pool in self.registry.pools() {
             self.drain(&pool.id);

@@ -110,7 +110,7 @@ fn webhooks(attempts: &[Attempt], jobs: &[SimJob], out: &mut impl Write) -> io::
 }
 
 /// Prints which jobs ran on another runner than the one they were offered to, and what became of that
-/// one: GitHub gives a job to whoever listens.
+/// one: GitHub gives a job to any runner that listens.
 fn displaced(
     offers: &BTreeMap<u64, InstanceId>,
     deaths: &[ExitRecord],

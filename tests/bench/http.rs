@@ -73,7 +73,7 @@ async fn churn(show: &std::sync::mpsc::Sender<Arc<Registry>>, stop: &AtomicBool)
         world.run_for(Duration::from_millis(1)).await;
     }
     world.run_for(Duration::from_mins(1)).await;
-    show.send(Arc::clone(world.registry().expect("it lives"))).expect("somebody looks");
+    show.send(Arc::clone(world.registry().expect("it lives"))).expect("the reader is there");
     let (began, from) = (Instant::now(), world.now());
     while !stop.load(Ordering::Relaxed) {
         world.run_for(Duration::from_millis(100)).await;
@@ -246,7 +246,7 @@ async fn follow(
             if line == "event: fleet\n"
                 && let Some(greeted) = greeted.take()
             {
-                greeted.send(()).expect("somebody waits");
+                greeted.send(()).expect("the bench waits");
             }
             events += usize::from(line.starts_with("id: "));
             lagged += usize::from(line == "event: lagged\n");

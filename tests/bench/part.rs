@@ -20,13 +20,13 @@ pub(crate) struct Figure {
     unit: &'static str,
     goal: Option<f64>,
     floor: Option<(String, f64)>,
-    note: String,
+    remark: String,
 }
 
 impl Figure {
     pub(crate) fn new(what: impl Into<String>, value: f64, unit: &'static str) -> Self {
-        let (goal, floor, note) = (None, None, String::new());
-        Self { what: what.into(), value, unit, goal, floor, note }
+        let (goal, floor, remark) = (None, None, String::new());
+        Self { what: what.into(), value, unit, goal, floor, remark }
     }
 
     /// Says that it should not be larger than this.
@@ -42,8 +42,8 @@ impl Figure {
     }
 
     /// Says under which conditions.
-    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
-        self.note = note.into();
+    pub(crate) fn remark(mut self, remark: impl Into<String>) -> Self {
+        self.remark = remark.into();
         self
     }
 
@@ -58,7 +58,7 @@ impl Figure {
     fn json(&self) -> Value {
         json!({
             "what": self.what, "value": round(self.value), "unit": self.unit, "goal": self.goal,
-            "met": self.is_met(), "ratio": self.ratio().map(round), "note": self.note,
+            "met": self.is_met(), "ratio": self.ratio().map(round), "note": self.remark,
             "floor": self.floor.as_ref().map(|(what, value)| json!({"what": what, "value": round(*value)})),
         })
     }
@@ -88,7 +88,7 @@ impl Part {
         let ratio = figure.ratio().map(|ratio| format!("  {ratio:.2}x floor")).unwrap_or_default();
         println!(
             "  {:<58} {:>12.3} {:<12}{ratio}{goal}{met}  {}",
-            figure.what, figure.value, figure.unit, figure.note
+            figure.what, figure.value, figure.unit, figure.remark
         );
         self.figures.push(figure);
         self.save();

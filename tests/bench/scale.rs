@@ -39,7 +39,11 @@ async fn memory_and_time(began: u64) {
     let settled = settle(&mut world).await;
     let lives = resident();
     let idle = idle_cost(&mut world).await;
-    assert_eq!(world.outside().records.live_rows().count(), rows.len(), "nobody may come or go");
+    assert_eq!(
+        world.outside().records.live_rows().count(),
+        rows.len(),
+        "no instance may come or go"
+    );
     let whole = lives.saturating_sub(floor) / 1024;
     let each = kib(lives.saturating_sub(stored));
     println!("  restart, every row owned     {took:>10.1?}   (goal 5 s)");

@@ -33,7 +33,7 @@ macro_rules! alone {
         let epoch: (i64,) = sqlx::query_as(concat!("select epoch from lease", $share))
             .fetch_one(&mut *tx)
             .await
-            .expect("the tenure");
+            .expect("the lease");
         assert_eq!(epoch.0, save.epoch.0.cast_signed());
         let written = sqlx::query(
             "insert into instances (id, pool, provider, machine, state, version, write_id, created_at, since, body)

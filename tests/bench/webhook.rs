@@ -151,7 +151,7 @@ async fn status(stream: &mut TcpStream) -> u16 {
     }
 }
 
-/// Measures a bare commit: one row, one transaction, nobody else.
+/// Measures a bare commit: one row, one transaction, no other writer.
 async fn bare_commits(folder: &Path, length: Duration) -> Times {
     let options = SqliteConnectOptions::new()
         .filename(folder.join("bare.db"))

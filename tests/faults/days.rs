@@ -44,7 +44,7 @@ pub(crate) fn three_days(row: &mut Row) {
             "{faults} faults of every kind but crashes and panics, {hours} h in virtual time"
         );
         row.jobs = outside.forge.jobs.len();
-        row.note = format!(
+        row.remark = format!(
             "{} lifetimes; the fleet held {early} KiB after an hour and {late} KiB after {hours} h, {remembered} jobs on the board included; instances there: {} after the first hour, {} after the last, at most {}",
             outside.records.lifetimes(),
             board.first().copied().unwrap_or_default(),
@@ -53,7 +53,7 @@ pub(crate) fn three_days(row: &mut Row) {
         );
         assert!(broken.is_empty(), "{} promises were broken, first {:?}", broken.len(), broken[0]);
         assert!(late <= early + MORE, "the fleet grows: {early} KiB, then {late} KiB");
-        // Whoever is lost, doubled, left or touched is a broken promise (I13, I17, I3 and I22, I5).
+        // Every instance lost, doubled, left or touched is a broken promise (I13, I17, I3 and I22, I5).
         row.losses = Some(Losses::default());
     });
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::support::daemon::{Daemon, Stage, pool};
 use super::table::{Losses, Row};
 
-/// How long a runner may be silent: the machine is busy, and nobody's job shall end for that.
+/// How long a runner may be silent: the machine is busy, and no job shall end for that.
 const LEASE: Duration = Duration::from_secs(30);
 
 /// What a job is called that no pool of ours can serve.
@@ -61,7 +61,7 @@ impl Herd {
         self.stage.github.queue(&place, removal);
     }
 
-    /// Ends the jobs that no pool can serve: somebody else did them.
+    /// Ends the jobs that no pool can serve: a stranger's runner did them.
     pub(crate) fn finish_elsewhere(&self) {
         for job in self.stage.github.jobs().iter().filter(|job| job.plan.name == ELSEWHERE) {
             self.stage.github.finish(job.id, "success");
@@ -102,9 +102,9 @@ impl Herd {
         let ready = daemon.ready().expect("it answers");
         assert_eq!(ready.body["violations"], 0, "{}", ready.body);
         assert_eq!(ready.body["foreign_machines"], serde_json::json!([]), "{}", ready.body);
-        row.note = format!(
+        row.remark = format!(
             "{}{} instances",
-            if row.note.is_empty() { String::new() } else { format!("{}; ", row.note) },
+            if row.remark.is_empty() { String::new() } else { format!("{}; ", row.remark) },
             rows.all
         );
         // Machines, processes and registrations that are left fail the stage when it goes.

@@ -2,7 +2,7 @@
 //! store and HTTP, and everything that goes wrong around it.
 //!
 //! Each fault has a stage of its own: a daemon under load, the fault, and then the same questions. Is
-//! every job over, run once, ended as its script says? Is nobody left, at the provider, among the
+//! every job over, run once, ended as its script says? Is nothing left, at the provider, among the
 //! processes, at GitHub, in the records? Did the daemon break a promise or panic? A fault that cannot
 //! be injected on this machine (no root, no libfaketime) is named as skipped.
 //!

@@ -64,7 +64,7 @@ fn soak(row: &mut Row) {
         let slope = slope(&settled);
         row.load = format!("{runners} runners, jobs of 0.5–2.5 s, {minutes} min");
         row.injected = "nothing but time".into();
-        row.note = format!(
+        row.remark = format!(
             "RSS {:.1} → {:.1} MiB in the second half, slope of its own memory {slope:.1} KiB a minute; files {} → {}, threads {} → {}, live rows {} → {}",
             first.rss_kib / 1024.0,
             last.rss_kib / 1024.0,

@@ -38,7 +38,7 @@ pub(crate) struct Row {
     /// What was counted at the end; none before that.
     pub(crate) losses: Option<Losses>,
     /// What else is worth saying.
-    pub(crate) note: String,
+    pub(crate) remark: String,
     /// Why it could not be tried.
     pub(crate) skipped: Option<String>,
     took: Duration,
@@ -70,18 +70,18 @@ impl Row {
         match (&self.failure, &self.skipped) {
             (Some(why), _) => format!("FAILED: {}", why.lines().next().unwrap_or_default()),
             (None, Some(why)) => format!("skipped: {why}"),
-            (None, None) => self.losses.map_or("nobody counted".into(), |it| it.to_string()),
+            (None, None) => self.losses.map_or("not counted".into(), |it| it.to_string()),
         }
     }
 }
 
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, load, injected, jobs, note, took, .. } = self;
+        let Self { name, load, injected, jobs, remark, took, .. } = self;
         let seconds = took.as_secs();
         write!(
             f,
-            "| {name} | {load} | {injected} | {jobs} | {seconds} s | {} | {note} |",
+            "| {name} | {load} | {injected} | {jobs} | {seconds} s | {} | {remark} |",
             self.verdict()
         )
     }

@@ -129,7 +129,7 @@ pub(crate) fn github_is_down(row: &mut Row) {
         row.load = format!("{} runners, a herd of {} jobs after it", load(), load() * 5);
         let back = Instant::now();
         herd.until_at_work(load() / 2).await;
-        row.note = format!("at work again {} s after it", back.elapsed().as_secs());
+        row.remark = format!("at work again {} s after it", back.elapsed().as_secs());
         herd.end(daemon, row).await;
     });
 }
@@ -200,7 +200,7 @@ pub(crate) fn provider_hangs(row: &mut Row) {
         herd.stage.write_config(&format!("{base}\n{external}\n{healthy}"));
         daemon.signal(Signal::HUP);
         let records = herd.stage.records().await;
-        until("nobody hangs any more", async || {
+        until("no call hangs any more", async || {
             let rows = records.live_instances(None).await.unwrap_or_default();
             !rows.iter().any(|row| row.pool.as_str() == "stuck")
         })
@@ -269,7 +269,7 @@ pub(crate) fn daemon_sleeps(row: &mut Row) {
         herd.graze(rest).await;
         sleeper.signal(Signal::CONT);
         row.injected = "SIGSTOP for 60 s, lease 15 s".into();
-        row.note = format!("the standby led after {:.1} s", led.as_secs_f64());
+        row.remark = format!("the standby led after {:.1} s", led.as_secs_f64());
         until("the sleeper stands by", async || sleeper.stage() == "standby").await;
         herd.graze(Duration::from_secs(10)).await;
         herd.end(second, row).await;
@@ -302,7 +302,7 @@ pub(crate) fn storm_of_bad_signatures(row: &mut Row) {
             stranger.join().expect("every bad signature is answered 401");
         }
         row.injected = format!("{} bad signatures in 45 s", sent.load(Ordering::Relaxed));
-        row.note = format!("RSS {} MiB", rss(daemon.id()));
+        row.remark = format!("RSS {} MiB", rss(daemon.id()));
         herd.end(daemon, row).await;
     });
 }
@@ -316,7 +316,7 @@ pub(crate) fn memory_is_capped(row: &mut Row) {
     on_runtime(async {
         // The machines count too: a keeper and its agent hold some 15 MiB together.
         let runners = asked("CAPPED_LOAD", 8);
-        row.load = format!("{runners} runners, 1,000 jobs nobody can serve");
+        row.load = format!("{runners} runners, 1,000 jobs no pool can serve");
         let mut herd = Herd::new(None, runners);
         let daemon = herd.stage.lead().await;
         group.take(daemon.id());
@@ -325,13 +325,13 @@ pub(crate) fn memory_is_capped(row: &mut Row) {
         }
         herd.graze(Duration::from_secs(45)).await;
         row.injected = "memory capped at 256 MiB (daemon and the keepers it starts)".into();
-        row.note = format!(
+        row.remark = format!(
             "RSS of the daemon {} MiB, peak of the group {} MiB, OOM kills {}",
             rss(daemon.id()),
             group.peak() >> 20,
             group.kills()
         );
-        assert_eq!(group.kills(), 0, "nobody is killed for memory");
+        assert_eq!(group.kills(), 0, "no process is killed for memory");
         herd.finish_elsewhere();
         herd.end(daemon, row).await;
     });
@@ -369,7 +369,7 @@ fn set_clock(file: &Path, offset: &str) {
     fs::rename(draft, file).expect("our folder");
 }
 
-/// Posts a delivery nobody signed properly; returns the answer.
+/// Posts a delivery without a proper signature; returns the answer.
 fn bad_delivery(daemon: SocketAddr) -> Option<u16> {
     let mut stream = TcpStream::connect_timeout(&daemon, Duration::from_secs(10)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;

@@ -1,4 +1,4 @@
-//! What must hold of any delivery, whoever made the bytes: `make fuzz` and every test run use it.
+//! What must hold of any delivery, wherever the bytes come from: `make fuzz` and every test run use it.
 //!
 //! No panic, the same answer twice, nothing unsigned is read, nothing signed is called unsigned,
 //! and no refusal repeats what was sent. The same bytes are tried as a body, as a signature, as the

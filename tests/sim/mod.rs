@@ -31,7 +31,7 @@ fn corpus() -> Vec<u64> {
 }
 
 /// Returns what a person needs to begin: which seeds, what broke, and the end of the story.
-fn in_words(tally: &Tally) -> String {
+fn report(tally: &Tally) -> String {
     let mut words = String::new();
     for failure in &tally.failures {
         let _ = writeln!(words, "seed {}: {}", failure.seed, failure.what);
@@ -55,7 +55,7 @@ fn quarter(which: u64) {
     let (from, to) = (seeds() * which / 4, seeds() * (which + 1) / 4);
     let tally = sim::run(from, to - from, 1);
     assert_eq!(tally.seeds, to - from);
-    assert_eq!(tally.violations, 0, "{}", in_words(&tally));
+    assert_eq!(tally.violations, 0, "{}", report(&tally));
     assert!(tally.lifetimes >= tally.seeds && tally.faults >= tally.seeds, "{tally:?}");
 }
 

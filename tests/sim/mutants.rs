@@ -21,7 +21,7 @@ const JOBS: u32 = 12;
 pub(super) struct Mistake;
 
 impl Mistake {
-    pub(super) fn make(mutant: Mutant) -> Self {
+    pub(super) fn commit(mutant: Mutant) -> Self {
         choose(Some(mutant));
         Self
     }
@@ -81,7 +81,7 @@ fn is_caught(mutant: Mutant) {
     match hunt(mutant) {
         Hunt::Weather(weather) => {
             let caught = (0..SEEDS).find(|seed| {
-                let _made = Mistake::make(mutant);
+                let _made = Mistake::commit(mutant);
                 !broken_in(small(weather, *seed)).is_empty()
             });
             assert!(caught.is_some(), "{mutant:?} went unseen in {SEEDS} worlds");
@@ -92,7 +92,7 @@ fn is_caught(mutant: Mutant) {
         }
         Hunt::Story(tell) => {
             let caught = {
-                let _made = Mistake::make(mutant);
+                let _made = Mistake::commit(mutant);
                 tell()
             };
             assert!(!caught.is_empty(), "{mutant:?} went unseen in its story");

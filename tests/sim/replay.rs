@@ -22,7 +22,7 @@ fn the_same_seed_tells_the_same_story_in_another_process() {
         let (first, second) = (ostler(&["--replay", seed]), ostler(&["--replay", seed]));
         assert!(first.status.success(), "{}", said(&first));
         assert!(said(&first).lines().count() > 1_000, "the whole story is told");
-        // Not `assert_eq`: two stories of a megabyte help nobody.
+        // Not `assert_eq`: two stories of a megabyte help no reader.
         assert!(first.stdout == second.stdout, "seed {seed} told two stories");
         assert_eq!(first.status, second.status);
     }
@@ -60,8 +60,8 @@ fn how_many_worlds_run_at_once_changes_nothing() {
 }
 
 #[test]
-fn a_failing_seed_is_told_with_what_it_broke_and_how_it_came_to_it() {
-    let _made = Mistake::make(Mutant::RecordAfterDelete);
+fn a_failing_seed_is_printed_with_what_it_broke_and_its_story() {
+    let _made = Mistake::commit(Mutant::RecordAfterDelete);
     let (tally, story) = sim::replay(1);
     let [failure] = &tally.failures[..] else { panic!("one seed, one failure: {tally:?}") };
     assert_eq!(failure.seed, 1);

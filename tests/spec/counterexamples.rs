@@ -48,7 +48,7 @@ trait Retell {
     /// Asks for an instance to be deleted as soon as it is free.
     fn ask_to_leave(&self, id: &InstanceId);
 
-    /// Lets nobody tell the daemon what runs where: no news, no answers, no watch.
+    /// Keeps from the daemon what runs where: no webhooks, no answers, no watch.
     fn keep_in_the_dark(&self, time: Duration);
 
     /// Lets a job be assigned to a machine whose worker starts so long afterwards.

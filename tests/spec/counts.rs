@@ -58,7 +58,7 @@ pub(super) fn lives(world: &Watched) -> usize {
 }
 
 /// Counts the lines of the story that speak of something.
-pub(super) fn told(world: &Watched, what: &str) -> usize {
+pub(super) fn reported(world: &Watched, what: &str) -> usize {
     world.outside().trace.lines().iter().filter(|line| line.contains(what)).count()
 }
 
@@ -80,7 +80,7 @@ pub(super) fn all_over(world: &Watched, jobs: &[u64]) -> bool {
     jobs.iter().all(|job| world.is_over(*job))
 }
 
-/// Demands that each job ran once, to its end, and that nobody ended it.
+/// Demands that each job ran once, to its end, and that no outsider ended it.
 pub(super) fn expect_served_once(world: &Watched, jobs: &[u64]) {
     let outside = world.outside();
     for number in jobs {

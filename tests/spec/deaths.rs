@@ -65,7 +65,7 @@ fn has_log(way: Way) -> bool {
 }
 
 #[test]
-fn f08_exit_zero_without_a_word_from_the_guest_is_unreported() {
+fn f08_exit_zero_without_a_report_from_the_guest_is_unreported() {
     for fate in [Fate::DiesWorking(30_000, Death::Unreported), Fate::Ends(Death::Unreported)] {
         let mut spec = pool("mac", "blind", 2);
         spec.policy.linger = MINUTE;

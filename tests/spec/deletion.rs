@@ -1,4 +1,4 @@
-//! Deletion is verified, for as long as it takes, and costs nobody but the one who goes.
+//! Deletion is verified, for as long as it takes, and costs only the instance that goes.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn f22_machine_whose_host_disappeared_is_deleted_until_it_is_gone() {
         let tries = world.injected("deletion resisted");
         assert!(tries >= 8, "it was asked to go only {tries} times in half an hour");
         assert_eq!(world.row(&row.id).map(|row| row.state), Some(State::Deleting));
-        assert_eq!(world.shown("linux").stuck, 1, "somebody is told");
+        assert_eq!(world.shown("linux").stuck, 1, "it is reported");
         world.allow_deletion(&row.machine);
         world.until(&row.id, State::Deleted, 10 * MINUTE).await;
         assert!(!world.exists(&row.machine));
@@ -98,7 +98,7 @@ fn f24_delete_that_succeeds_without_effect_counts_one_stuck_instance() {
         }
         let tries = world.injected("deletion resisted");
         assert!((8..=18).contains(&tries), "{tries} deletes in half an hour");
-        let stuck = world.told(&row.id, |what| *what == What::Stuck);
+        let stuck = world.reported(&row.id, |what| *what == What::Stuck);
         assert_eq!(stuck.iter().map(|event| event.count).sum::<u32>(), 1, "{stuck:?}");
         assert_eq!(most, 1, "one instance is stuck, however often it is tried");
         assert_eq!(world.row(&row.id).map(|row| row.state), Some(State::Deleting));
@@ -125,14 +125,14 @@ fn f62_owner_that_dies_while_deleting_is_replaced_until_nothing_is_left() {
             let tries = world.injected("deletion resisted");
             world.say(ToFleet::Panic(victim.clone()));
             world.run_for(20 * SECOND).await;
-            assert!(world.injected("deletion resisted") > tries, "nobody after {victim:?}");
+            assert!(world.injected("deletion resisted") > tries, "no deletion after {victim:?}");
         }
         // The whole daemon dies in the middle of it as well.
         world.crash(30 * SECOND);
         world.run_for(MINUTE).await;
         let tries = world.injected("deletion resisted");
         owned_for(world, &row, 10 * MINUTE).await;
-        assert!(world.injected("deletion resisted") > tries, "somebody goes on deleting");
+        assert!(world.injected("deletion resisted") > tries, "an owner goes on deleting");
         world.allow_deletion(&row.machine);
         world.until(&row.id, State::Deleted, 10 * MINUTE).await;
         world.run_for(SECOND).await;
@@ -148,7 +148,7 @@ fn f64_provider_that_never_answers_delays_only_its_own_instances() {
         let working = world.queue(&["dark"], 30 * MINUTE);
         let row = world.first().await;
         world.until_working(&row.machine, working).await;
-        // Nobody is left over who could take the next job.
+        // No instance is left over that could take the next job.
         world.wait_for("it is alone", 15 * MINUTE, |world| world.rows().len() == 1).await;
         let provider = row.provider.clone();
         world.swallow_calls(&provider, 40 * MINUTE);
@@ -160,12 +160,12 @@ fn f64_provider_that_never_answers_delays_only_its_own_instances() {
                 served.iter().all(|job| world.was_spared(*job))
             })
             .await;
-        // Its own sweeps go on too: what nobody owned is found and taken apart.
+        // Its own sweeps go on too: what has no owner is found and taken apart.
         let stray = MachineName::new("stray");
         world.wait_for("the stray is gone", 10 * MINUTE, |world| !world.exists(&stray)).await;
         world.wait_for("the job is over", 30 * MINUTE, |world| world.was_spared(working)).await;
         assert!(world.injected("provider call swallowed") > 3);
-        assert!(!world.is_over(waiting), "nobody could be made for it");
+        assert!(!world.is_over(waiting), "no instance could be created for it");
         assert_eq!(world.shown("light").stuck, 0);
         assert!(world.shown("dark").stuck > 0, "{:?}", world.shown("dark"));
         world.wait_for("it answers again", 60 * MINUTE, |world| world.was_spared(waiting)).await;
@@ -230,7 +230,7 @@ async fn owned_for(world: &mut Watched, row: &Instance, time: Duration) {
         world.run_for(10 * SECOND).await;
         let board = world.registry().expect("a living daemon");
         assert!(board.holds(&row.id), "`{}` is not on the board", row.id);
-        assert!(!board.is_ownerless(&row.id), "nobody took `{}` over", row.id);
+        assert!(!board.is_ownerless(&row.id), "no owner took `{}` over", row.id);
     }
 }
 

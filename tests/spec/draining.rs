@@ -30,10 +30,10 @@ fn f40_drain_under_load_lets_every_job_finish() {
             let since = world.now();
             let late = world.queue(&["linux"], MINUTE);
             world.wait_for("the idle to be gone", 15 * MINUTE, |it| it.rows().len() == 6).await;
-            assert!(jobs.iter().all(|job| runs(world, *job)), "nobody at work was disturbed");
+            assert!(jobs.iter().all(|job| runs(world, *job)), "no working instance was disturbed");
             world.wait_for("an empty pool", 120 * MINUTE, |world| world.rows().is_empty()).await;
             expect_served_once(world, &jobs);
-            assert_eq!(creates(world, since), 0, "nobody was made while it drained");
+            assert_eq!(creates(world, since), 0, "no instance was created while it drained");
             assert!(!world.is_over(late));
 
             world.drain(0, false);
@@ -50,7 +50,7 @@ fn f42_removed_pool_lets_its_busy_runners_finish() {
         let jobs = under_load(world, "old", 6).await;
         world.reload(vec![pool("new", "split", 10), pool("kept", "split", 4)]);
         world.wait_for("the idle to be gone", 15 * MINUTE, |it| it.rows().len() == 6).await;
-        assert!(jobs.iter().all(|job| runs(world, *job)), "nobody at work was disturbed");
+        assert!(jobs.iter().all(|job| runs(world, *job)), "no working instance was disturbed");
         assert!(view(world, "old").draining, "the board shows it until it is empty");
 
         world.crash(5 * SECOND);

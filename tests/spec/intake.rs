@@ -11,7 +11,7 @@ use super::{MINUTE, SECOND, story};
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Returns a quiet world in which nobody asks for open jobs once it has begun: only deliveries
+/// Returns a quiet world in which the daemon never asks for open jobs once it has begun: only deliveries
 /// bring them.
 fn deliveries_only(pools: Vec<PoolSpec>) -> Plan {
     let mut plan = Plan::quiet(pools);
@@ -54,7 +54,7 @@ fn f19_queued_heard_after_completed_does_not_raise_the_job() {
 fn f20_one_poisoned_job_does_not_hold_up_the_queue() {
     for provider in ["split", "witness"] {
         story(deliveries_only(vec![pool("linux", provider, 1)]), async |world| {
-            // Nobody will ever run the oldest of them; its labels fit everybody.
+            // No runner will ever run the oldest of them; its labels fit every pool.
             let poisoned = world.queue_dead(&["linux"]);
             world.run_for(SECOND).await;
             let jobs: Vec<u64> = (0..5).map(|_| world.queue(&["linux"], 20 * SECOND)).collect();
@@ -117,7 +117,7 @@ fn f48_job_is_routed_by_the_forges_owner_not_by_a_name_of_ours() {
         let theirs = world.queue_at("ACME", "api", &["self-hosted"], MINUTE);
         world.over(&[theirs], 10 * MINUTE).await;
         assert_eq!(pool_of(world, theirs), Some("globex-inc".into()));
-        // An organization that no scope names is nobody's, whatever we call our pools.
+        // An organization that no scope names belongs to no pool, whatever its name is.
         let strange = world.queue_at("globex", "web", &["self-hosted"], MINUTE);
         world.run_for(10 * MINUTE).await;
         assert_eq!(world.job(strange), None);
@@ -157,14 +157,14 @@ fn f51_stale_reading_never_lowers_a_newer_fact() {
 fn i28_delivery_survives_a_crash_right_after_it_was_accepted() {
     story(deliveries_only(vec![pool("linux", "split", 2)]), async |world| {
         world.run_for(SECOND).await;
-        // Nobody learns of the job by asking, not even at the start.
+        // The daemon does not learn of the job by asking, not even at the start.
         world.darken_forge(HOUR);
         world.crash_at_delivery();
         let job = world.queue(&["linux"], MINUTE);
         let struck = |world: &Watched| world.count(|seen| matches!(seen, Seen::Crashed(_))) == 1;
         world.wait_for("a crash", 10 * SECOND, struck).await;
         assert_eq!(world.outside().records.unhandled_count(), 1, "it is durable");
-        assert_eq!(world.job(job), None, "and nobody heard of it");
+        assert_eq!(world.job(job), None, "and it was never heard of");
         world.over(&[job], 15 * MINUTE).await;
         assert_eq!(world.struck("delivery given up"), 0);
         assert!(world.now() < 3_600_000, "the forge was dark all the time");

@@ -1,5 +1,5 @@
-//! What gets lost on the way: registrations, connections, records and pools. Whoever lost it is
-//! found, and nobody at work pays for it.
+//! What gets lost on the way: registrations, connections, records and pools. Its owner is
+//! found, and no running job pays for it.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn a_runner_that_an_administrator_removed_is_no_capacity_and_leaves() {
             world.wait_for("it leaves", 5 * MINUTE, asked).await;
             // The forge was asked by number, twice and a minute apart, before anything was decided.
             let moved = |what: &What| matches!(what, What::Moved { to: State::Retiring, .. });
-            assert_eq!(world.told(&row.id, moved).len(), 1);
+            assert_eq!(world.reported(&row.id, moved).len(), 1);
             let gone =
                 |world: &Watched| world.row(&row.id).is_none_or(|it| it.state == State::Deleted);
             world.wait_for("nothing left of it", 10 * MINUTE, gone).await;
@@ -97,7 +97,7 @@ fn a_machine_whose_record_was_lost_is_not_taken_for_free_under_a_further_name() 
         assert_eq!(runner.as_str(), format!("{id}-2"));
         world.cancel(made_for);
 
-        // A job nobody hears of begins there; the forge removes its runner all the same.
+        // A job that is never reported begins there; the forge removes its runner all the same.
         for kind in [HookKind::Queued, HookKind::InProgress] {
             world.lose_hooks(kind, 1);
         }
@@ -145,7 +145,7 @@ fn a_post_mortem_takes_its_time_once_however_slow_everybody_is() {
         let id = world.running(job, 10 * MINUTE).await;
         let moved = |world: &Watched, to: State| {
             let is_it = |what: &What| matches!(what, What::Moved { to: it, .. } if *it == to);
-            world.told(&id, is_it).first().map(|event| event.at)
+            world.reported(&id, is_it).first().map(|event| event.at)
         };
         let recorded = |world: &Watched| moved(world, State::PendingDelete).is_some();
         world.wait_for("its record", 30 * MINUTE, recorded).await;
@@ -200,6 +200,6 @@ fn a_machine_that_comes_after_its_pool_was_taken_away_gets_an_owner_all_the_same
         world.wait_for("the machine", late, |world| world.exists(&machine(&id))).await;
         let adopted = |seen: &Seen| matches!(seen, Seen::Saved { after, .. } if after.adopted);
         world.wait_for("its end", 20 * MINUTE, |world| !world.exists(&machine(&id))).await;
-        assert!(world.count(adopted) > 0, "nobody owned it");
+        assert!(world.count(adopted) > 0, "it had no owner");
     });
 }

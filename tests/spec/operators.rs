@@ -52,7 +52,7 @@ fn a_forgotten_instance_leaves_the_records_and_what_comes_back_gets_a_new_owner(
 }
 
 #[test]
-fn a_fleet_that_lost_its_lease_stops_and_touches_nobody() {
+fn a_fleet_that_lost_its_lease_stops_and_touches_no_machine() {
     story(warm(2), async |world| {
         let id = one_idle(world).await;
         let saves = world.outside().records.saves();
@@ -63,7 +63,7 @@ fn a_fleet_that_lost_its_lease_stops_and_touches_nobody() {
         assert_eq!(world.row(&id).expect("its row").state, State::Idle);
         world.crash(SECOND);
         world.run_for(MINUTE).await;
-        assert_eq!(world.only().id, id, "the next tenure takes it up");
+        assert_eq!(world.only().id, id, "the next leader takes it up");
     });
 }
 
@@ -95,11 +95,11 @@ fn a_foreign_machine_is_left_alone_until_an_operator_adopts_it() {
     story(Plan::quiet(vec![pool("linux", "witness", 2)]), async |world| {
         world.plant_foreign(0, "copied-1");
         world.run_for(30 * MINUTE).await;
-        assert!(world.rows().is_empty(), "nobody owns it");
+        assert!(world.rows().is_empty(), "it has no owner");
         assert!(world.deletes().is_empty());
         let shown = world.registry().expect("a board").foreign();
         let holder = shown.values().next().and_then(|machine| machine.holder.clone());
-        assert_eq!(holder, Some("somebody-else".into()));
+        assert_eq!(holder, Some("stranger".into()));
 
         let by = RequestedBy { who: "ada".into(), why: "restored from backup".into() };
         world.say(ToFleet::AdoptForeign { by, reply: Reply::discard() });

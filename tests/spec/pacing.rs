@@ -1,4 +1,4 @@
-//! How fast: starts are paced by host and by pool, failures hold creation back, and whoever
+//! How fast: starts are paced by host and by pool, failures hold creation back, and an instance that
 //! comes to nothing gives its permit back.
 
 use std::time::Duration;
@@ -91,7 +91,7 @@ fn f31_machines_no_host_can_take_give_their_permits_back() {
         world.next_machine(Fate::NeverBoots);
         let jobs = queue(world, "linux", 4, MINUTE);
         world.run_for(4 * MINUTE).await;
-        assert_eq!(creates(world, 0), 2, "both permits are held by machines nobody can take");
+        assert_eq!(creates(world, 0), 2, "both permits are held by machines that cannot be taken");
         assert_eq!(in_state(world, State::Starting), 2);
         world.wait_for("all jobs over", 20 * MINUTE, |world| all_over(world, &jobs)).await;
         assert!(creates(world, 0) > 2);
@@ -138,7 +138,7 @@ fn f33_one_hot_pool_does_not_starve_its_sibling() {
 }
 
 #[test]
-fn i26_start_permits_are_counted_by_host_and_include_machines_not_yet_seen() {
+fn i26_start_permits_are_per_host_and_include_machines_not_yet_seen() {
     let plan = Plan { hosts: 2, ..Plan::quiet(vec![paced("linux", 40, 40)]) };
     story(plan, async |world| {
         know_hosts(world).await;
@@ -148,7 +148,7 @@ fn i26_start_permits_are_counted_by_host_and_include_machines_not_yet_seen() {
         world.run_for(4 * MINUTE).await;
         assert_eq!(creates(world, since), 8, "two hosts have four shares each");
         let appeared = |what: &Seen| matches!(what, Seen::Appeared { .. });
-        assert_eq!(seen(world, since, appeared), 0, "and nobody was seen yet");
+        assert_eq!(seen(world, since, appeared), 0, "and no machine was seen yet");
         world.every_create(None);
         world.wait_for("all jobs over", 60 * MINUTE, |world| all_over(world, &jobs)).await;
     });

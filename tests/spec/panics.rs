@@ -1,4 +1,4 @@
-//! An actor panics: its parent starts another from what is stored, and nobody outside notices.
+//! An actor panics: its parent starts another from what is stored, and outside nothing shows it.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use ostler_actors::fleet::{ToFleet, Victim};
 use ostler_actors::model::{Event, InstanceId, PoolId, PoolSpec, State, What};
 use ostler_actors::testing::{Plan, Seen, Watched, pool};
 
-use super::counts::{all_over, expect_served_once, in_state, runs, seen, told};
+use super::counts::{all_over, expect_served_once, in_state, reported, runs, seen};
 use super::story::Tell as _;
 use super::{MINUTE, SECOND, story};
 
@@ -59,7 +59,7 @@ async fn in_full_swing(world: &mut Watched) -> [u64; 2] {
 
 /// Demands that the work goes on to its end, and that new work finds its runner.
 async fn goes_on(world: &mut Watched, jobs: &[u64]) {
-    assert!(jobs.iter().all(|job| runs(world, *job)), "nobody at work was disturbed");
+    assert!(jobs.iter().all(|job| runs(world, *job)), "no working instance was disturbed");
     assert!(world.deletes().iter().all(|call| call.over), "no living machine was deleted");
     let next = world.queue(&["linux"], MINUTE);
     world.wait_for("new work over", 15 * MINUTE, |world| world.is_over(next)).await;
@@ -73,9 +73,9 @@ fn panic_of_the_fleet_is_survived() {
     for provider in ["split", "witness", "blind"] {
         story(Plan::quiet(vec![warm(provider)]), async |world| {
             let jobs = in_full_swing(world).await;
-            let before = told(world, FLEET_BEGINS);
+            let before = reported(world, FLEET_BEGINS);
             let orphaned = panics(world, Victim::Fleet).await;
-            assert_eq!(told(world, FLEET_BEGINS), before + 1, "one fleet after the other");
+            assert_eq!(reported(world, FLEET_BEGINS), before + 1, "one fleet after the other");
             assert!(orphaned > 0, "its instances went with it");
             goes_on(world, &jobs).await;
         });
@@ -87,9 +87,9 @@ fn panic_of_the_ledger_is_survived() {
     for provider in ["split", "witness", "blind"] {
         story(Plan::quiet(vec![warm(provider)]), async |world| {
             let jobs = in_full_swing(world).await;
-            let before = told(world, LEDGER_BEGINS);
+            let before = reported(world, LEDGER_BEGINS);
             let orphaned = panics(world, Victim::Ledger).await;
-            assert_eq!(told(world, LEDGER_BEGINS), before + 1, "one ledger after the other");
+            assert_eq!(reported(world, LEDGER_BEGINS), before + 1, "one ledger after the other");
             assert_eq!(orphaned, 0, "instances have nothing to do with it");
             goes_on(world, &jobs).await;
         });

@@ -29,7 +29,7 @@ fn f01_claim_released_mid_job_never_kills_the_runner() {
         let claimed = world.queue(&["linux"], 5 * MINUTE);
         let row = world.first().await;
         world.until(&row.id, State::Reserved, 2 * MINUTE).await;
-        // The forge gives the runner another job, and nobody ever hears of it.
+        // The forge gives the runner another job, and no report of it ever arrives.
         world.silence(&row.machine, NEVER);
         world.lose_hooks(HookKind::Queued, 1);
         world.lose_hooks(HookKind::InProgress, 1);
@@ -39,9 +39,9 @@ fn f01_claim_released_mid_job_never_kills_the_runner() {
         // The claim on the runner is released in the middle of that job.
         world.until(&row.id, State::Idle, 2 * MINUTE).await;
         let released = |what: &What| matches!(what, What::OfferEnded(_, OfferEnd::Requeued));
-        assert_eq!(world.told(&row.id, released).len(), 1);
+        assert_eq!(world.reported(&row.id, released).len(), 1);
         assert_eq!(world.working(&row.machine), Some(taken));
-        // The reaper ticks, and finds a started runner that nobody claims.
+        // The reaper ticks, and finds a started runner that no instance claims.
         world.run_for(8 * MINUTE).await;
         assert_eq!(world.row(&row.id).map(|row| row.state), Some(State::Idle));
         assert_eq!(world.working(&row.machine), Some(taken));
@@ -70,7 +70,10 @@ fn f13_registered_runner_whose_job_ran_elsewhere_does_not_wait_for_ever() {
         world.cancel(b);
         world.until(&left.id, State::Idle, 2 * MINUTE).await;
         let row = world.row(&left.id).expect("its row");
-        assert!(row.registration.may_exist(), "registered, and nobody will ever assign: {row:?}");
+        assert!(
+            row.registration.may_exist(),
+            "registered, and no job will ever be assigned: {row:?}"
+        );
         world.until(&left.id, State::Deleted, 12 * MINUTE).await;
         assert_eq!(world.row(&left.id).and_then(|row| row.executing), None);
         // Its place is free again, while the sibling still works.
@@ -111,7 +114,7 @@ fn f25_dead_runner_in_a_living_machine_is_a_zombie_once_its_job_is_over() {
         let row = world.first().await;
         world.until(&row.id, State::Busy, 5 * MINUTE).await;
         world.run_for(9 * MINUTE).await;
-        // Dead inside and alive outside; while the forge calls its job running, nobody touches it.
+        // Dead inside and alive outside; while the forge calls its job running, nothing touches it.
         assert_eq!((world.working(&row.machine), world.is_over(job)), (None, false));
         assert_eq!(world.row(&row.id).map(|row| row.state), Some(State::Busy));
         world.until(&row.id, State::Deleted, 40 * MINUTE).await;
@@ -136,14 +139,14 @@ fn f35_fresh_instance_is_not_retired_in_the_second_it_became_ready() {
         // What it was made for goes away before it is ready: it is surplus from its first second.
         world.cancel(gone);
         world.until(&row.id, State::Idle, 2 * MINUTE).await;
-        assert_eq!(world.shown("linux").want, 0, "nobody wants it");
+        assert_eq!(world.shown("linux").want, 0, "no demand is left");
         world.run_for(4 * MINUTE).await;
         let seated = world.row(&row.id).expect("its row");
         assert_eq!((seated.state, seated.removal), (State::Idle, None));
         world.free_assignments();
         let next = world.queue(&["linux"], MINUTE);
         world.until_working(&row.machine, next).await;
-        assert_eq!(orders(world).len(), 1, "nobody else was made for it");
+        assert_eq!(orders(world).len(), 1, "no other instance was created for it");
     });
 }
 
@@ -244,7 +247,7 @@ fn f60_create_that_never_returns_is_shown_as_stuck() {
         assert_eq!(world.shown("linux").stuck, 0, "it is not stuck yet");
         world.run_for(2 * MINUTE).await;
         assert_eq!((world.shown("linux").stuck, orders(world).len()), (1, 1));
-        assert_eq!(world.told(&row.id, |what| *what == What::Stuck).len(), 1);
+        assert_eq!(world.reported(&row.id, |what| *what == What::Stuck).len(), 1);
         let policy = world.plan().pools[0].policy.clone();
         let now = world.outside().date();
         let stalled = world.row(&row.id).expect("its row");

@@ -113,8 +113,8 @@ fn f50_scope_that_refuses_every_mint_holds_up_only_its_own_pool() {
             world.over(&jobs, 10 * MINUTE).await;
             world.run_for(30 * MINUTE).await;
             let refused = world.struck("scope refused");
-            assert!(refused > 0, "nobody was refused");
-            assert!(refused < 200, "it was asked {refused} times: nobody backs off");
+            assert!(refused > 0, "no order was refused");
+            assert!(refused < 200, "it was asked {refused} times: without a delay between");
             assert!(held.iter().all(|job| world.started(*job).is_empty()));
             world.accept_mints(&broken);
             world.over(&held, 30 * MINUTE).await;

@@ -1,4 +1,4 @@
-//! A job that nobody serves is found, by asking the forge, and nobody else's promise is touched.
+//! A job that no runner serves is found by asking the forge, and no other job is touched.
 
 use std::time::Duration;
 
@@ -54,7 +54,10 @@ fn f15_end_of_an_instance_requeues_its_job_at_once() {
         let found = |world: &Watched| world.reported_of(job).contains(&stranded);
         world.wait_for("the job is in line again", 5 * MINUTE, found).await;
         let took = world.now() - stopped;
-        assert!(took <= 15_000, "it was stranded for {took} ms: nobody asked before the sweep");
+        assert!(
+            took <= 15_000,
+            "it was stranded for {took} ms: the forge was not asked before the sweep"
+        );
         world.free_assignments();
         world.over(&[job], 5 * MINUTE).await;
         assert_eq!(world.at_forge(job).starts, 1);
@@ -164,7 +167,7 @@ fn f53_queued_job_under_a_finished_run_is_closed() {
             assert!(world.reported_of(job).contains(&What::Closed(Closure::RunOver)));
             assert_eq!(world.at_forge(job).stage, JobStage::Queued, "the forge still calls it so");
             world.wait_for("no machine for it", HOUR, |world| world.rows().is_empty()).await;
-            // The forge goes on listing it as queued; that raises nobody.
+            // The forge goes on listing it as queued; that starts no instance.
             let creates = world.count(|seen| matches!(seen, Seen::CreateCalled { .. }));
             world.run_for(2 * HOUR).await;
             assert_eq!(world.job_state(job), Some(JobState::Closed));
@@ -192,7 +195,7 @@ fn f54_job_queued_for_more_than_a_day_is_closed_as_stale() {
     });
 }
 
-/// Loads a config in which nobody serves `linux` any more.
+/// Loads a config in which no pool serves `linux` any more.
 fn take_the_pool_away(world: &mut Watched) {
     world.reload(vec![pool("other", "witness", 1)]);
 }
@@ -223,7 +226,7 @@ fn a_job_that_runs_on_after_its_pool_was_taken_away_is_known_to_end() {
         take_the_pool_away(world);
         world.over(&[job], 20 * MINUTE).await;
         world.wait_for("its tombstone", 10 * MINUTE, |world| world.is_buried(job)).await;
-        assert!(world.was_spared(job), "taking its pool away touched nobody");
+        assert!(world.was_spared(job), "taking its pool away touched no machine");
     });
 }
 
@@ -237,7 +240,10 @@ fn a_job_that_lost_its_pool_and_waits_for_more_than_a_day_is_closed_as_stale() {
         world.run_for(23 * HOUR + 55 * MINUTE).await;
         assert_eq!(world.job_state(job), Some(JobState::Queued), "a day is not over");
         let answers = |what: &&What| matches!(what, What::Asked { .. });
-        assert!(world.reported_of(job).iter().any(|what| answers(&what)), "nobody asked about it");
+        assert!(
+            world.reported_of(job).iter().any(|what| answers(&what)),
+            "the forge was not asked about it"
+        );
         world.run_for(10 * MINUTE).await;
         assert!(world.reported_of(job).contains(&What::Closed(Closure::Stale)));
         world.cancel(job);

@@ -1,4 +1,4 @@
-//! The daemon crashes, restarts, and its store fails: nobody is touched, nothing is forgotten.
+//! The daemon crashes, restarts, and its store fails: no machine is touched, nothing is forgotten.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn warm(name: &str, provider: &str, min_idle: u32, max: u32) -> PoolSpec {
 }
 
 #[test]
-fn f02_crash_between_offer_and_delivery_leaves_nobody_reserved() {
+fn f02_crash_between_offer_and_delivery_leaves_no_instance_reserved() {
     let mut between = 0;
     for nth in 1..=6 {
         for point in [Point::Before, Point::After] {
@@ -56,7 +56,9 @@ fn crash_while_offering(nth: u64, point: Point, ends: JobEnds) -> bool {
         world.wait_for("the job over", 30 * MINUTE, |world| world.is_over(job)).await;
         let next = world.queue(&["linux"], MINUTE);
         world.wait_for("the next job over", 60 * MINUTE, |world| world.is_over(next)).await;
-        world.wait_for("nobody reserved", MINUTE, |it| in_state(it, State::Reserved) == 0).await;
+        world
+            .wait_for("no instance reserved", MINUTE, |it| in_state(it, State::Reserved) == 0)
+            .await;
         expect_served_once(world, &[next]);
         assert!(world.outside().forge.jobs[&job].starts <= 1);
     });
@@ -80,14 +82,14 @@ fn a_crash_while_deleting_does_not_keep_the_pool_from_creating() {
             let since = world.now();
             world.queue(&["linux"], MINUTE);
             world.wait_for("another life", 10 * MINUTE, |world| lives(world) == 2).await;
-            // Proving that the old machine is gone takes a minute; nobody waits for that.
+            // Proving that the old machine is gone takes a minute; no job waits for that.
             world.wait_for("a new machine", 30 * SECOND, |it| creates(it, since) > 0).await;
         });
     }
 }
 
 #[test]
-fn f43_restart_of_the_daemon_in_the_middle_of_a_job_touches_nobody() {
+fn f43_restart_of_the_daemon_in_the_middle_of_a_job_touches_no_machine() {
     for provider in ["split", "witness", "blind"] {
         story(Plan::quiet(vec![warm("linux", provider, 1, 4)]), async |world| {
             let jobs = [world.queue(&["linux"], 60 * MINUTE), world.queue(&["linux"], 60 * MINUTE)];
@@ -104,7 +106,7 @@ fn f43_restart_of_the_daemon_in_the_middle_of_a_job_touches_nobody() {
                     if working.or(*assigned).is_some())
             };
             let touched = |what: &Seen| matches!(what, Seen::DeleteCalled(_)) || removed(what);
-            assert_eq!(seen(world, since, touched), 0, "somebody was touched");
+            assert_eq!(seen(world, since, touched), 0, "a machine was touched");
             world.wait_for("jobs over", 90 * MINUTE, |world| all_over(world, &jobs)).await;
             expect_served_once(world, &jobs);
         });
@@ -138,7 +140,7 @@ fn f52_save_that_failed_is_repeated_whole_or_not_at_all() {
         assert!(world.outside().injected["save answer lost"] > 0);
         assert_eq!(closed(world, jobs[1]), (true, true, true));
         world.outside().faults.store.save_lost = 0;
-        world.wait_for("nobody left", 30 * MINUTE, |world| world.rows().is_empty()).await;
+        world.wait_for("no rows left", 30 * MINUTE, |world| world.rows().is_empty()).await;
     });
 }
 
@@ -169,7 +171,7 @@ fn f57_restart_takes_up_every_living_machine_before_it_makes_one() {
         assert_eq!(lives(world), 2);
         let after: Vec<_> = world.rows().into_iter().map(|row| row.id).collect();
         assert_eq!(after, before, "everyone was taken up");
-        assert_eq!(creates(world, since), 0, "and nobody was made in their place");
+        assert_eq!(creates(world, since), 0, "and no instance was created in their place");
         world.outside().faults.provider.slow = 0;
         world.wait_for("jobs over", 120 * MINUTE, |world| all_over(world, &jobs)).await;
         expect_served_once(world, &jobs);
@@ -201,7 +203,7 @@ fn f59_save_over_a_newer_row_is_refused_and_its_writer_stops() {
 }
 
 #[test]
-fn f59_writer_of_an_old_tenure_changes_nothing() {
+fn f59_writer_of_an_old_epoch_changes_nothing() {
     story(Plan::quiet(vec![warm("linux", "split", 2, 4)]), async |world| {
         world.wait_for("idle runners", 10 * MINUTE, |it| in_state(it, State::Idle) == 2).await;
         world.outside().records.begin_lease();
@@ -288,7 +290,7 @@ fn i06_offer_and_retirement_in_any_order_never_delete_a_promised_instance() {
 fn i23_nothing_is_created_before_every_row_was_looked_at() {
     story(Plan::quiet(vec![warm("linux", "witness", 3, 12)]), async |world| {
         world.wait_for("three idle", 10 * MINUTE, |it| in_state(it, State::Idle) == 3).await;
-        // After the restart nobody can be read or listed, and more work waits than before.
+        // After the restart no machine can be read or listed, and more work waits than before.
         {
             let mut outside = world.outside();
             outside.faults.provider.read_fails = 10_000;
@@ -316,7 +318,7 @@ fn i23_nothing_is_created_before_every_row_was_looked_at() {
 }
 
 #[test]
-fn i29_rolling_restart_under_load_kills_nobody() {
+fn i29_rolling_restart_under_load_kills_no_job() {
     let pools = vec![
         warm("split", "split", 2, 10),
         warm("witness", "witness", 2, 10),

@@ -59,7 +59,7 @@ fn f37_blocked_demand_is_worth_exactly_one_instance() {
             view.breaker.is_some() && view.demand == 0
         };
         world.run_for(SECOND).await;
-        world.wait_for("work that nobody takes", 5 * MINUTE, blocked).await;
+        world.wait_for("work that no instance takes", 5 * MINUTE, blocked).await;
         world.run_for(10 * MINUTE).await;
         let since = world.now();
         world.run_for(20 * MINUTE).await;
@@ -83,7 +83,7 @@ fn f63_age_of_the_oldest_job_counts_only_jobs_that_can_be_served() {
         world.run_for(60 * MINUTE).await;
         assert_eq!(in_state(world, State::Busy), 1);
         assert!(!world.is_over(withheld), "it was withheld for an hour");
-        assert_eq!(view(world, "linux").oldest, None, "and nobody is paged for that");
+        assert_eq!(view(world, "linux").oldest, None, "and no alert is raised for that");
         world.wait_for("its turn", 120 * MINUTE, |world| world.is_over(withheld)).await;
         assert_eq!(view(world, "linux").oldest, None);
         world.cancel(nobodys);
@@ -125,7 +125,7 @@ fn i19_sweep_that_believes_everything_is_orphaned_spends_only_its_budget() {
         assert_eq!(taken.len(), 20, "each found its owner");
         let over = check_budget(&PoolId::new("linux"), &taken, 3);
         assert!(over.is_empty(), "{over:?}");
-        assert!(jobs.iter().all(|job| runs(world, *job)), "and nobody at work was disturbed");
+        assert!(jobs.iter().all(|job| runs(world, *job)), "and no working instance was disturbed");
         let requested_row = |what: &Seen| {
             matches!(what, Seen::Saved { after, .. } if !after.adopted
                 && after.removal.as_ref().is_some_and(|removal| removal.reason == Reason::Orphan))

@@ -16,7 +16,7 @@ fn say(world: &Watched, id: &InstanceId, said: MachineCall) {
 }
 
 #[test]
-fn a_machine_that_gives_up_is_taken_apart_the_safe_way_and_explained_in_its_words() {
+fn a_machine_that_gives_up_is_deleted_the_safe_way_with_its_own_explanation() {
     story(Plan::quiet(vec![pool("linux", "witness", 2)]), async |world| {
         world.next_machine(Fate::NeverConnects);
         world.queue(&["linux"], MINUTE);
@@ -39,7 +39,7 @@ fn a_machine_that_gives_up_is_taken_apart_the_safe_way_and_explained_in_its_word
 }
 
 #[test]
-fn a_word_after_the_fact_moves_nobody() {
+fn a_setup_report_after_the_fact_changes_no_state() {
     story(Plan::quiet(vec![pool("linux", "witness", 2)]), async |world| {
         world.queue(&["linux"], 10 * MINUTE);
         let id = world.first().await.id;

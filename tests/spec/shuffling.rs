@@ -78,7 +78,7 @@ async fn shuffle(world: &mut Watched, places: &[usize]) {
         if at == *place {
             assert_eq!(ends, [OfferEnd::Executed], "it ran where it was offered");
         } else {
-            assert!(!ends.contains(&OfferEnd::Requeued), "nobody asked: {ends:?}");
+            assert!(!ends.contains(&OfferEnd::Requeued), "no request was made: {ends:?}");
         }
     }
     one_step(world);

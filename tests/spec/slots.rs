@@ -43,7 +43,7 @@ fn f11_completion_whose_release_was_lost_still_frees_the_slot() {
         world.hold_assignments();
         let job = world.queue(&["linux"], MINUTE);
         let holder = world.delivered(job, 2 * MINUTE).await;
-        // The ledger's save is durable and its letter to the instance is never sent.
+        // The ledger's save is durable and its message to the instance is never sent.
         world.crash_at_save(1, Point::After);
         world.cancel(job);
         let struck = |world: &Watched| world.count(|seen| matches!(seen, Seen::Crashed(_))) == 1;
@@ -61,7 +61,7 @@ fn f11_completion_whose_release_was_lost_still_frees_the_slot() {
 }
 
 #[test]
-fn f11_completion_of_a_job_that_ran_frees_the_slot_though_nobody_was_told() {
+fn f11_completion_of_a_job_that_ran_frees_the_slot_though_it_was_never_reported() {
     story(Plan::quiet(vec![pool("linux", "witness", 1)]), async |world| {
         world.next_machine(Fate::Ends(Death::Hung));
         let job = world.queue(&["linux"], 2 * MINUTE);

@@ -54,7 +54,7 @@ pub(super) trait Tell {
     async fn until_working(&mut self, machine: &MachineName, job: u64);
 
     /// Returns the events of an instance that `is_it` picks.
-    fn told(&self, id: &InstanceId, is_it: impl Fn(&What) -> bool) -> Vec<Event>;
+    fn reported(&self, id: &InstanceId, is_it: impl Fn(&What) -> bool) -> Vec<Event>;
 
     /// Lets time pass until an instance is in a state.
     async fn until(&mut self, id: &InstanceId, state: State, wait_limit: Duration);
@@ -91,7 +91,7 @@ impl Tell for Watched {
         self.wait_for(&what, 5 * MINUTE, |world| world.working(machine) == Some(job)).await;
     }
 
-    fn told(&self, id: &InstanceId, is_it: impl Fn(&What) -> bool) -> Vec<Event> {
+    fn reported(&self, id: &InstanceId, is_it: impl Fn(&What) -> bool) -> Vec<Event> {
         self.timeline(id).into_iter().filter(|event| is_it(&event.what)).collect()
     }
 

@@ -1,7 +1,7 @@
 //! A real API server and etcd for tests, and a node that is played.
 //!
-//! The server takes ten seconds to start, so all tests of a run share one: whoever comes first
-//! starts it, and a warden stops it when nobody has used it for twenty seconds. Each test has a
+//! The server takes ten seconds to start, so all tests of a run share one: the first of them
+//! starts it, and a warden stops it when no test has used it for twenty seconds. Each test has a
 //! namespace and a node of its own. A test that kills the server starts one for itself
 //! ([`Cluster::alone`]).
 //!
@@ -231,7 +231,7 @@ impl Place {
         self.pods().patch_status(pod, &params, &Patch::Strategic(&patch)).await.expect("a status");
     }
 
-    /// Plays the scheduler and the kubelet: every pod comes up with this status, and whoever is
+    /// Plays the scheduler and the kubelet: every pod comes up with this status, and a pod that is
     /// deleted goes at once. Ends when the handle is dropped.
     pub(crate) fn keep_pods(self: &Arc<Self>, up: Value) -> Keeping {
         let place = Arc::clone(self);
@@ -453,7 +453,7 @@ fn join(home: &Path, programs: &Path) {
         run("stop", &server, programs);
     }
     run("start", &server, programs);
-    // In the background of a shell that ends at once: nobody here could wait for it.
+    // In the background of a shell that ends at once: this process could not wait for it.
     let started = Command::new("sh")
         .args(["-c", "setsid \"$0\" \"$1\" >/dev/null 2>&1 </dev/null &"])
         .arg(programs.join("warden.sh"))

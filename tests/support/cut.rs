@@ -85,7 +85,7 @@ async fn carry(mut client: UnixStream, server: PathBuf, plan: Arc<Plan>) {
                     return;
                 }
                 if moment == Some(Moment::AfterCommit) {
-                    // Its answer says that it is done; nobody else will hear it.
+                    // Its answer says that it is done; it reaches no other reader.
                     let answered = server.read(&mut down).await;
                     assert!(answered.is_ok_and(|n| n > 0), "the server answers a commit");
                     return;

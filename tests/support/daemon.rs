@@ -279,19 +279,19 @@ start_permits_per_host = 64
                 continue;
             }
             assert_eq!(job.starts, 1, "{job:?}");
-            // Whoever dies with its runner fails; only a machine touched by us fails the others.
+            // A job that dies with its runner fails; only a machine touched by us fails the others.
             let expected = if job.plan.name == "Succeed" { "success" } else { "failure" };
             assert_eq!(job.stage, SimStage::Completed(expected.into()), "{job:?}");
         }
     }
 
-    /// Removes all pools from the configuration and waits until nobody is left.
+    /// Removes all pools from the configuration and waits until no instance is left.
     pub(crate) async fn drain(&self, daemon: &mut Daemon) {
         let other = "[[pool]]\nname = \"other\"\nlabels = [\"other\"]\nmax = 1\n";
         self.drain_to(daemon, other).await;
     }
 
-    /// Leaves only what is written here and waits until nobody is left.
+    /// Leaves only what is written here and waits until no instance is left.
     pub(crate) async fn drain_to(&self, daemon: &mut Daemon, pools: &str) {
         self.configure(pools);
         daemon.signal(Signal::HUP);
@@ -384,7 +384,7 @@ impl Drop for Stage {
     }
 }
 
-/// Keeps what a failed test leaves for whoever looks into it: configuration, store and logs.
+/// Keeps what a failed test leaves for its reader: configuration, store and logs.
 fn keep(folder: &Path) {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failed");
     let name = folder.file_name().unwrap_or_default();

@@ -110,7 +110,7 @@ impl Cloud {
     }
 
     /// Gives the machine of a name another status.
-    pub(crate) fn turn(&self, name: &str, status: &str) {
+    pub(crate) fn set_status(&self, name: &str, status: &str) {
         for id in self.machines().iter().filter(|(_, own)| *own == name).map(|(id, _)| id) {
             let path = self.state().join("machines").join(id);
             let text = fs::read_to_string(&path).expect("a machine");

@@ -28,7 +28,7 @@ impl Answer {
     }
 }
 
-/// Is somebody who asks one server.
+/// A client of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     pub(crate) address: SocketAddr,

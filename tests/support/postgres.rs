@@ -110,7 +110,7 @@ impl Postgres {
     pub(crate) fn launch(&mut self) {
         let data = self.home.path().join("data");
         let log = File::options().create(true).append(true).open(self.home.path().join("log"));
-        let mut command = as_somebody(&["--pdeathsig", "INT"]);
+        let mut command = as_database_user(&["--pdeathsig", "INT"]);
         command
             .arg(self.programs.join("postgres"))
             .arg("-D")
@@ -182,7 +182,7 @@ fn template(programs: &Path) -> PathBuf {
     open_to_all(home.path());
     give(home.path());
     let data = home.path().join("data");
-    let mut initdb = as_somebody(&[]);
+    let mut initdb = as_database_user(&[]);
     initdb.arg(programs.join("initdb")).arg("-D").arg(&data);
     run(initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]));
     let draft = kept.with_extension("draft");
@@ -193,7 +193,7 @@ fn template(programs: &Path) -> PathBuf {
 }
 
 /// Returns a command that runs what follows as a user who may run a database.
-fn as_somebody(more: &[&str]) -> Command {
+fn as_database_user(more: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
     if let Some(user) = lent_user() {
         command.args([
@@ -207,7 +207,7 @@ fn as_somebody(more: &[&str]) -> Command {
     command
 }
 
-/// Returns whom to run as; nobody else if we are not root.
+/// Returns the user to run as; none if we are not root.
 fn lent_user() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return None;

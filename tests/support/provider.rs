@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     let lives = |pid: &std::ffi::OsString| Path::new("/proc").join(pid).exists();
     let under_way = fs::read_dir(state.join("running")).expect("our folder").flatten();
     let under_way = under_way.filter(|entry| lives(&entry.file_name())).count();
-    note(&state, "calls", &format!("{command} {under_way}"));
+    append(&state, "calls", &format!("{command} {under_way}"));
     // From here on the order is complete, even if the caller dies.
     let mut said = String::new();
     let mut whom = variable("GARM_INSTANCE_ID");
@@ -66,11 +66,11 @@ fn main() -> ExitCode {
             leave(1);
         }
         whom = field(&said, "name");
-        note(&state, "told", &whom);
+        append(&state, "told", &whom);
     } else if let Some(machine) = find(&state, &whom) {
         whom = machine.name;
     }
-    pause(&config, &state, "before", &command, &whom);
+    delay(&config, &state, "before", &command, &whom);
     let step = config.get(&format!("do.{command}")).cloned().unwrap_or_default();
     match step.split_once(':').unwrap_or((step.as_str(), "")) {
         ("hang", _) => hang(),
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
         _ => {}
     }
     let answer = answer(&command, &config, &state, &step, &said);
-    pause(&config, &state, "after", &command, &whom);
+    delay(&config, &state, "after", &command, &whom);
     fs::remove_file(&mark).ok();
     match step.split_once(':').unwrap_or((step.as_str(), "")) {
         ("hang_after", _) => hang(),
@@ -116,9 +116,9 @@ fn answer(
         "CreateInstance" => {
             let name = field(said, "name");
             fs::write(state.join("bootstrap").join(&name), said).expect("our folder");
-            let mut made = make(state, &name);
+            let mut made = create_machine(state, &name);
             if step == "twice" {
-                made = make(state, &name);
+                made = create_machine(state, &name);
             }
             if let Some(variables) = config.get("boot") {
                 boot(state, &made, said, variables);
@@ -134,7 +134,7 @@ fn answer(
             if state.join("disks").join(&machine.id).exists() {
                 switch_off(&machine.id);
             }
-            note(state, "unmade", &format!("{} {}", machine.id, machine.name));
+            append(state, "unmade", &format!("{} {}", machine.id, machine.name));
             String::new()
         }
         "GetInstance" => {
@@ -161,8 +161,8 @@ fn answer(
     }
 }
 
-/// Makes a machine under an id that nobody had.
-fn make(state: &Path, name: &str) -> Machine {
+/// Creates a machine under an unused id.
+fn create_machine(state: &Path, name: &str) -> Machine {
     let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_nanos());
     let id = format!("vm-{nanos}-{}", std::process::id());
     let (pool, controller) = (variable("GARM_POOL_ID"), variable("GARM_CONTROLLER_ID"));
@@ -170,7 +170,7 @@ fn make(state: &Path, name: &str) -> Machine {
     fs::write(state.join("machines").join(format!(".{id}")), text).expect("our folder");
     let from = state.join("machines").join(format!(".{id}"));
     fs::rename(from, state.join("machines").join(&id)).expect("our folder");
-    note(state, "made", &format!("{id} {name}"));
+    append(state, "made", &format!("{id} {name}"));
     Machine { id, name: name.into(), pool, controller, status: "running".into() }
 }
 
@@ -270,7 +270,7 @@ fn config(path: &str) -> BTreeMap<String, String> {
     text.lines().filter_map(pair).collect()
 }
 
-fn note(state: &Path, file: &str, line: &str) {
+fn append(state: &Path, file: &str, line: &str) {
     let mut file = fs::OpenOptions::new()
         .create(true)
         .append(true)
@@ -279,7 +279,7 @@ fn note(state: &Path, file: &str, line: &str) {
     file.write_all(format!("{line}\n").as_bytes()).expect("our folder");
 }
 
-fn pause(
+fn delay(
     config: &BTreeMap<String, String>,
     state: &Path,
     when: &str,

@@ -90,7 +90,7 @@ async fn the_second_version_keeps_the_contract_of_providers() {
 }
 
 #[tokio::test]
-async fn a_provider_is_told_everything_and_nothing_of_the_daemons_environment() {
+async fn a_provider_gets_its_own_environment_and_nothing_of_the_daemons() {
     let fixture = Fixture::on(&compiled());
     let provider = fixture.open();
     provider.create(fixture.order("m1")).await.unwrap();

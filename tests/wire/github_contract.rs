@@ -68,7 +68,7 @@ impl ForgeBench for Bench {
 
     async fn queue(&self) -> BenchJob {
         let now = self.now.lock().await;
-        let number = now.0.queue(&self.place, removal(&["linux", "nobody-has-this"]));
+        let number = now.0.queue(&self.place, removal(&["linux", "no-runner-has-this"]));
         self.pointer(&now.0, number)
     }
 

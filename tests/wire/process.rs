@@ -44,7 +44,7 @@ impl ProviderBench for Bench {
 }
 
 #[test]
-fn in_a_yard_that_was_never_opened_nothing_lives() {
+fn in_a_folder_that_was_never_opened_nothing_lives() {
     assert_eq!(Fixture::running("exit 0").living(), []);
 }
 

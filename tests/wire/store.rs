@@ -44,7 +44,7 @@ fn on_both<F: Future<Output = ()>>(story: impl Fn(String) -> F) {
     }
 }
 
-/// Opens a store and begins a tenure.
+/// Opens a store and takes the lease.
 async fn open(url: &str) -> (Arc<SqlStore>, Lease) {
     let store = SqlStore::open(url, Options::default()).await.expect("a store");
     let lease = store.take_lease(LONG).await.expect("a lease");

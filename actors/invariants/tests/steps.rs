@@ -62,7 +62,7 @@ fn a_life_that_begins_in_the_middle_is_found() {
 }
 
 #[test]
-fn a_changed_name_and_a_weaker_wish_are_found() {
+fn a_changed_name_and_a_weaker_removal_request_are_found() {
     breaks(
         &harmed(State::Idle, State::Idle, |_, after| {
             after.machine = "other".into();

@@ -89,7 +89,7 @@ pub async fn a_row_keeps_every_version_while_others_save(bench: &impl StoreBench
     let epoch = bench.begin_lease(&store).await;
     let mut savers = JoinSet::new();
     for number in 0..8 {
-        savers.spawn(walk(Arc::clone(&store), format!("linux-{number}"), epoch));
+        savers.spawn(save_twenty_versions(Arc::clone(&store), format!("linux-{number}"), epoch));
     }
     while let Some(detail) = savers.join_next().await {
         let last = detail.expect("a saver");
@@ -153,7 +153,7 @@ fn mixed(number: usize, epoch: Epoch, old: Epoch) -> (InstanceSave, Fate) {
     }
 }
 
-async fn walk(store: Arc<impl Store>, id: String, epoch: Epoch) -> Instance {
+async fn save_twenty_versions(store: Arc<impl Store>, id: String, epoch: Epoch) -> Instance {
     let mut row = instance(&id);
     for place in 0..20 {
         let mut save = saved(&row, epoch);

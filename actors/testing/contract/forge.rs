@@ -142,12 +142,12 @@ async fn a_registration_is_found_by_its_machine_under_any_number(bench: &impl Fo
 async fn what_was_never_there_is_absent(bench: &impl ForgeBench) {
     let (forge, scope) = (bench.open().await, bench.scope());
     let known = bench.queue().await;
-    let nobody = RunnerId(987_654);
-    for id in [Some(nobody), None] {
-        let who = RunnerRef { name: "nobody".into(), id };
+    let unknown = RunnerId(987_654);
+    for id in [Some(unknown), None] {
+        let who = RunnerRef { name: "unknown".into(), id };
         assert_eq!(forge.runner(&scope, &who).await, Sighting::Absent);
     }
-    let answer = forge.deregister(&scope, nobody).await.expect("an answer");
+    let answer = forge.deregister(&scope, unknown).await.expect("an answer");
     assert_eq!(answer, Deregistered::NotFound);
     let stranger = JobId { forge: known.id.forge, number: 987_654 };
     assert_eq!(forge.job(&stranger, &known.place, known.run).await, Sighting::Absent);

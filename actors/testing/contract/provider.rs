@@ -15,7 +15,7 @@ use crate::ports::{
 };
 
 /// How often something that takes time is looked for.
-const MAX_LOOKS: usize = 600;
+const MAX_READS: usize = 600;
 
 /// Makes providers to be put through the contract.
 pub trait ProviderBench {
@@ -54,12 +54,12 @@ pub async fn provider_contract(bench: &mut impl ProviderBench) {
     a_machine_is_shown_as_it_was_ordered(bench).await;
     what_was_never_made_is_absent(bench).await;
     one_name_never_makes_two_machines(bench).await;
-    another_machines_id_reaches_nobody(bench).await;
+    the_id_of_another_machine_reaches_no_machine(bench).await;
     a_deleted_machine_is_gone_for_good(bench).await;
     deleting_one_machine_leaves_the_others(bench).await;
-    an_end_is_told_with_its_code_until_the_machine_is_deleted(bench).await;
+    an_exit_is_reported_with_its_code_until_the_machine_is_deleted(bench).await;
     if bench.tells() == Tells::Everything {
-        changes_are_told_to_who_watches(bench).await;
+        changes_are_reported_to_the_watcher(bench).await;
     }
 }
 
@@ -74,7 +74,7 @@ fn found_nothing(bench: &impl ProviderBench, answer: Deletion) {
 /// Name, id and stamp are the same in the answer, in a read and in a listing.
 async fn a_machine_is_shown_as_it_was_ordered(bench: &mut impl ProviderBench) {
     let provider = bench.open().await;
-    let made = make(bench, &*provider, "m1").await;
+    let made = create(bench, &*provider, "m1").await;
     assert_eq!((made.name.as_str(), &made.stamp), ("m1", &stamp("m1")));
     assert!(!matches!(made.phase, MachinePhase::Over(_)), "{made:?}");
     let running = until(bench, &*provider, &exact(&made), |seen| match seen {
@@ -94,14 +94,14 @@ async fn a_machine_is_shown_as_it_was_ordered(bench: &mut impl ProviderBench) {
 /// Nothing is nothing: absent, without remains, and nothing to delete.
 async fn what_was_never_made_is_absent(bench: &mut impl ProviderBench) {
     let provider = bench.open().await;
-    let nobody = by_name("nobody");
-    assert_eq!(provider.read(&nobody).await, Sighting::Absent);
-    let exit_report = provider.exit_report(&nobody, true).await;
+    let unknown = by_name("unknown");
+    assert_eq!(provider.read(&unknown).await, Sighting::Absent);
+    let exit_report = provider.exit_report(&unknown, true).await;
     assert!(
         matches!(exit_report, ExitReport { exit: None, tail: Tail::Unavailable(_), .. }),
         "{exit_report:?}"
     );
-    let answer = provider.delete(&nobody, Grace::Usual).await.expect("an answer");
+    let answer = provider.delete(&unknown, Grace::Usual).await.expect("an answer");
     found_nothing(bench, answer);
     assert!(list(&*provider).await.is_empty());
 }
@@ -110,7 +110,7 @@ async fn what_was_never_made_is_absent(bench: &mut impl ProviderBench) {
 /// never makes a second, and never vouches that there is none.
 async fn one_name_never_makes_two_machines(bench: &mut impl ProviderBench) {
     let provider = bench.open().await;
-    let made = make(bench, &*provider, "m1").await;
+    let made = create(bench, &*provider, "m1").await;
     match provider.create(bench.order("m1", stamp("m1"))).await {
         Ok(again) => assert_eq!(again.uid, made.uid),
         Err(CreateError::Unanswered { .. }) => {}
@@ -126,9 +126,9 @@ async fn one_name_never_makes_two_machines(bench: &mut impl ProviderBench) {
 }
 
 /// A machine of the same name and another id is not the one that is meant.
-async fn another_machines_id_reaches_nobody(bench: &mut impl ProviderBench) {
+async fn the_id_of_another_machine_reaches_no_machine(bench: &mut impl ProviderBench) {
     let provider = bench.open().await;
-    let made = make(bench, &*provider, "m1").await;
+    let made = create(bench, &*provider, "m1").await;
     let other = MachineRef { uid: Some("another".into()), ..exact(&made) };
     assert_eq!(provider.read(&other).await, Sighting::Absent);
     let answer = provider.delete(&other, Grace::Zero).await.expect("an answer");
@@ -144,7 +144,7 @@ async fn another_machines_id_reaches_nobody(bench: &mut impl ProviderBench) {
 async fn a_deleted_machine_is_gone_for_good(bench: &mut impl ProviderBench) {
     let provider = bench.open().await;
     for grace in [Grace::Usual, Grace::Zero] {
-        let made = make(bench, &*provider, &format!("m-{grace:?}").to_lowercase()).await;
+        let made = create(bench, &*provider, &format!("m-{grace:?}").to_lowercase()).await;
         let answer = provider.delete(&exact(&made), grace).await.expect("an answer");
         assert_eq!(answer, Deletion::Accepted);
         until(bench, &*provider, &exact(&made), |seen| *seen == Sighting::Absent).await;
@@ -157,7 +157,8 @@ async fn a_deleted_machine_is_gone_for_good(bench: &mut impl ProviderBench) {
 /// Each machine is deleted for itself.
 async fn deleting_one_machine_leaves_the_others(bench: &mut impl ProviderBench) {
     let provider = bench.open().await;
-    let (one, other) = (make(bench, &*provider, "m1").await, make(bench, &*provider, "m2").await);
+    let (one, other) =
+        (create(bench, &*provider, "m1").await, create(bench, &*provider, "m2").await);
     assert_ne!(one.uid, other.uid);
     provider.delete(&exact(&one), Grace::Zero).await.expect("an answer");
     until(bench, &*provider, &exact(&one), |seen| *seen == Sighting::Absent).await;
@@ -167,9 +168,11 @@ async fn deleting_one_machine_leaves_the_others(bench: &mut impl ProviderBench) 
 }
 
 /// An end by itself stays to be read, with code and log, until the machine is deleted.
-async fn an_end_is_told_with_its_code_until_the_machine_is_deleted(bench: &mut impl ProviderBench) {
+async fn an_exit_is_reported_with_its_code_until_the_machine_is_deleted(
+    bench: &mut impl ProviderBench,
+) {
     let provider = bench.open().await;
-    let made = make(bench, &*provider, "m1").await;
+    let made = create(bench, &*provider, "m1").await;
     bench.end_with_seven(&made.name).await;
     for _ in 0..2 {
         let over = until(bench, &*provider, &exact(&made), is_over).await;
@@ -189,18 +192,18 @@ async fn an_end_is_told_with_its_code_until_the_machine_is_deleted(bench: &mut i
 }
 
 /// Who watches hears of a machine, of its end, and that it is no longer there.
-async fn changes_are_told_to_who_watches(bench: &mut impl ProviderBench) {
+async fn changes_are_reported_to_the_watcher(bench: &mut impl ProviderBench) {
     let provider = bench.open().await;
     let ear = Arc::new(Ear::default());
     let watching = provider.watch(Arc::<Ear>::clone(&ear));
-    let made = make(bench, &*provider, "m1").await;
+    let made = create(bench, &*provider, "m1").await;
     heard(bench, &ear, "seen m1").await;
     bench.end_with_seven(&made.name).await;
     heard(bench, &ear, "over m1").await;
     clear(bench, &*provider).await;
     heard(bench, &ear, "missed m1").await;
     drop(watching);
-    // Whoever watched has let go of the ear: nothing looks on for nobody.
+    // The watcher has dropped its sink, so the provider stops watching.
     while Arc::strong_count(&ear) > 1 {
         bench.pass().await;
     }
@@ -232,7 +235,7 @@ impl Ear {
 }
 
 async fn heard(bench: &mut impl ProviderBench, ear: &Ear, word: &str) {
-    for _ in 0..MAX_LOOKS {
+    for _ in 0..MAX_READS {
         if ear.has(word) {
             return;
         }
@@ -241,7 +244,11 @@ async fn heard(bench: &mut impl ProviderBench, ear: &Ear, word: &str) {
     panic!("`{word}` was never told");
 }
 
-async fn make(bench: &mut impl ProviderBench, provider: &impl Provider, name: &str) -> MachineView {
+async fn create(
+    bench: &mut impl ProviderBench,
+    provider: &impl Provider,
+    name: &str,
+) -> MachineView {
     let order = bench.order(name, stamp(name));
     let view = provider.create(order).await.expect("a machine");
     assert!(view.uid.is_some(), "this contract is for providers with ids of their own");
@@ -256,7 +263,7 @@ async fn until(
     wanted: impl Fn(&Sighting<MachineView>) -> bool,
 ) -> Sighting<MachineView> {
     let mut last = None;
-    for _ in 0..MAX_LOOKS {
+    for _ in 0..MAX_READS {
         let seen = provider.read(machine).await;
         if wanted(&seen) {
             return seen;

@@ -67,7 +67,7 @@ impl Outside {
         job.stage = JobStage::Assigned { runner, at: now };
         job.attempt += 1;
         let attempt = job.attempt;
-        self.note("assigned", self.runner_name(runner).as_str(), number);
+        self.log("assigned", self.runner_name(runner).as_str(), number);
         let scripted = machine
             .and_then(|machine| self.machines.machines.get(&machine))
             .and_then(|machine| self.script.pickups.get(&machine.name))
@@ -88,14 +88,14 @@ impl Outside {
         }
     }
 
-    /// Takes an assignment back that nobody picked up.
+    /// Takes an assignment back that no runner picked up.
     pub(in crate::testing) fn unassign(&mut self, number: u64, attempt: u32) {
         let Some(runner) = self.assigned_runner(number, attempt) else { return };
         if let Some(job) = self.forge.jobs.get_mut(&number) {
             job.stage = JobStage::Queued;
         }
         self.forge.queued.insert(number);
-        self.note("reassigned", "job", number);
+        self.log("reassigned", "job", number);
         self.free_runner(runner);
         self.schedule_match();
     }
@@ -125,7 +125,7 @@ impl Outside {
         }
     }
 
-    /// Returns when an assignment that nobody picked up lapses, from now.
+    /// Returns when an assignment that no runner picked up lapses, from now.
     pub(super) fn pickup_time_left(&self, number: u64) -> u64 {
         let since = match self.forge.jobs.get(&number).map(|job| &job.stage) {
             Some(JobStage::Assigned { at, .. }) => *at,

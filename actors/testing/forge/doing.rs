@@ -9,7 +9,7 @@ use crate::model::{RunnerId, RunnerName, Scope};
 use crate::ports::{Deregistered, Forge, ForgeError, Jit, MintError, MintOrder, Minted};
 use crate::testing::happening::Happening;
 use crate::testing::observed::Seen;
-use crate::testing::outside::{Outside, pause};
+use crate::testing::outside::{Outside, sleep_millis};
 use crate::testing::script::MintPlan;
 
 /// How long a registration without a connection is kept.
@@ -19,14 +19,14 @@ const DAY: u64 = 24 * 3_600_000;
 impl Forge for SimForge {
     async fn mint(&self, order: MintOrder) -> Result<Minted, MintError> {
         let (wait, answer) = self.0.call(|outside| outside.mint(order)).await;
-        pause(wait).await;
+        sleep_millis(wait).await;
         self.0.call(|_| ()).await;
         answer
     }
 
     async fn deregister(&self, _: &Scope, id: RunnerId) -> Result<Deregistered, ForgeError> {
         let (wait, answer) = self.0.call(|outside| outside.deregister(id)).await;
-        pause(wait).await;
+        sleep_millis(wait).await;
         self.0.call(|_| ()).await;
         answer
     }
@@ -60,14 +60,14 @@ impl Outside {
         }
         let taken = self.forge.runner_named(&order.name).is_some_and(|runner| runner.registered);
         if taken {
-            self.note("name taken", order.name.as_str(), 0);
+            self.log("name taken", order.name.as_str(), 0);
             self.observe(Seen::NameTaken(order.name.clone()));
             return (wait, Err(MintError::Taken(order.name)));
         }
         let now = self.now();
         let id = self.forge.register(order.name.clone(), order.scope, order.labels, now);
         self.later(DAY, Happening::Fade(id));
-        self.note("minted", order.name.as_str(), id.0);
+        self.log("minted", order.name.as_str(), id.0);
         self.observe(Seen::Minted { name: order.name.clone(), id });
         let rate = self.faults.store.crash_effect;
         self.may_crash(rate, "crash after a mint");
@@ -116,7 +116,7 @@ impl Outside {
         let (working, assigned) = self.work_at(id);
         let name = self.forge.runners.get(&id).map(|runner| runner.name.clone());
         let answer = self.remove_registration(id, working.or(assigned).is_some());
-        self.note("deregister", name.as_ref().map_or("?", |name| name.as_str()), id.0);
+        self.log("deregister", name.as_ref().map_or("?", |name| name.as_str()), id.0);
         self.observe(Seen::Deregister { name, working, assigned, answer: Some(answer) });
         let rate = self.faults.store.crash_effect;
         self.may_crash(rate, "crash after a deregistration");
@@ -172,7 +172,7 @@ impl Outside {
         let (now, notices) = (self.now(), self.dice.hits(5_000));
         let runner = self.forge.runners.get(&id).map(|it| (it.name.clone(), it.machine));
         let Some((name, machine)) = runner else { return };
-        self.note("removed by hand", name.as_str(), id.0);
+        self.log("removed by hand", name.as_str(), id.0);
         self.forge.unregister(id, now);
         if let Some(machine) = machine.filter(|_| notices) {
             let wait = self.dice.between(500, 40_000);
@@ -184,7 +184,7 @@ impl Outside {
     pub(in crate::testing) fn unregister_unnoticed(&mut self, name: &RunnerName) {
         let now = self.now();
         if let Some(id) = self.forge.runner_named(name).map(|runner| runner.id) {
-            self.note("removed by hand", name.as_str(), id.0);
+            self.log("removed by hand", name.as_str(), id.0);
             self.forge.unregister(id, now);
         }
     }
@@ -211,7 +211,7 @@ impl Outside {
         if runner.online || runner.job.is_some() {
             self.later(DAY, Happening::Fade(id));
         } else {
-            self.note("faded", runner.name.clone().as_str(), id.0);
+            self.log("faded", runner.name.clone().as_str(), id.0);
             self.forge.unregister(id, now);
         }
     }

@@ -47,7 +47,7 @@ pub struct SimJob {
     /// How long it runs, in milliseconds.
     pub duration: u64,
     pub attempt: u32,
-    /// Whether its run failed at start-up, so that nobody will ever run it.
+    /// Whether its run failed at start-up, so that no runner will ever run it.
     pub dead_run: bool,
     /// How often a worker of it started.
     pub starts: u32,

@@ -1,7 +1,7 @@
 //! A forge that assigns by label like the real one, and is as unreliable.
 //!
 //! Any matching queued job goes to any matching idle runner: the runner made for A routinely
-//! runs B. An assignment that nobody picks up within a minute lapses without a word. News
+//! runs B. An assignment that no runner picks up within a minute lapses without a notice. News
 //! of jobs goes out as webhooks, which are lost, doubled, late and out of order.
 
 mod assign;

@@ -9,7 +9,7 @@ use crate::model::{
     Scope, Sighting,
 };
 use crate::ports::{Roster, RunnerRef};
-use crate::testing::outside::{Outside, pause};
+use crate::testing::outside::{Outside, sleep_millis};
 
 /// How long a lagging listing lags.
 const LAG: u64 = 60_000;
@@ -24,9 +24,9 @@ impl SimForge {
                 if outside.dice.hits(5_000) { (wait, 0) } else { (0, wait) }
             })
             .await;
-        pause(before).await;
+        sleep_millis(before).await;
         let seen = self.0.call(see).await;
-        pause(after).await;
+        sleep_millis(after).await;
         self.0.call(|_| ()).await;
         seen
     }
@@ -50,7 +50,7 @@ impl Roster for SimForge {
         let seen = self.look(|outside| outside.read_job(job.number)).await;
         let late = self.0.call(|outside| outside.script.late_readings.remove(&job.number)).await;
         if let Some(late) = late {
-            pause(late).await;
+            sleep_millis(late).await;
             self.0.call(|_| ()).await;
         }
         seen
@@ -67,7 +67,7 @@ impl Roster for SimForge {
 
 impl Outside {
     fn list_runners(&mut self, scope: &Scope) -> Observation<Vec<RunnerView>> {
-        self.note("list runners", "", 0);
+        self.log("list runners", "", 0);
         if let Some(why) = self.no_listing(5) {
             return Observation::Unusable(why);
         }
@@ -95,7 +95,7 @@ impl Outside {
     }
 
     fn read_runner(&mut self, who: &RunnerRef) -> Sighting<RunnerView> {
-        self.note("read runner", who.name.as_str(), 0);
+        self.log("read runner", who.name.as_str(), 0);
         if let Some(why) = self.no_read() {
             return Sighting::Unknown(why);
         }
@@ -110,7 +110,7 @@ impl Outside {
     }
 
     fn find_runner_of(&mut self, scope: &Scope, machine: &MachineName) -> Sighting<RunnerView> {
-        self.note("find runner", machine.as_str(), 0);
+        self.log("find runner", machine.as_str(), 0);
         if let Some(why) = self.no_read() {
             return Sighting::Unknown(why);
         }
@@ -140,7 +140,7 @@ impl Outside {
     }
 
     fn read_job(&mut self, number: u64) -> Sighting<JobReading> {
-        self.note("read job", "", number);
+        self.log("read job", "", number);
         if let Some(why) = self.no_read() {
             return Sighting::Unknown(why);
         }
@@ -162,7 +162,7 @@ impl Outside {
     }
 
     fn read_work(&mut self, who: &RunnerRef) -> Sighting<JobId> {
-        self.note("read work", who.name.as_str(), 0);
+        self.log("read work", who.name.as_str(), 0);
         if let Some(why) = self.no_read() {
             return Sighting::Unknown(why);
         }
@@ -177,7 +177,7 @@ impl Outside {
     }
 
     fn list_jobs(&mut self, scope: &Scope) -> Observation<Vec<JobNotice>> {
-        self.note("list jobs", "", 0);
+        self.log("list jobs", "", 0);
         if let Some(why) = self.no_listing(5) {
             return Observation::Unusable(why);
         }

@@ -59,7 +59,7 @@ impl Outside {
         };
         self.forge.jobs.insert(number, job);
         self.forge.open.insert(number);
-        self.note("job", "queued", number);
+        self.log("job", "queued", number);
         number
     }
 
@@ -132,10 +132,10 @@ impl Outside {
         }
     }
 
-    /// Ends a queued job as one that a runner of somebody else in the organization has run.
+    /// Ends a queued job as one that a stranger's runner in the organization has run.
     pub(in crate::testing) fn run_by_stranger(&mut self, number: u64) {
         if let Some(job) = self.forge.jobs.get_mut(&number) {
-            job.runner = Some(RunnerName::new("somebody-elses"));
+            job.runner = Some(RunnerName::new("strangers"));
             self.finish_job(number, Conclusion::Success);
         }
     }
@@ -150,7 +150,7 @@ impl Outside {
         self.forge.forget_if_done(runner);
         let number = held?;
         let job = self.forge.jobs.get_mut(&number)?;
-        // An assignment nobody will pick up lapses by itself; a running job is lost.
+        // An assignment that no runner will pick up lapses by itself; a running job is lost.
         if !matches!(job.stage, JobStage::Running { .. }) {
             return None;
         }
@@ -166,7 +166,7 @@ impl Outside {
         Some(number)
     }
 
-    /// Puts a job back in line whose machine went away under it, and tells nobody.
+    /// Puts a job back in line whose machine went away under it, without a notice.
     pub(in crate::testing) fn give_back(&mut self, number: u64) {
         let Some(job) = self.forge.jobs.get_mut(&number) else { return };
         let JobStage::Running { runner } = job.stage else { return };
@@ -177,7 +177,7 @@ impl Outside {
             it.job = None;
         }
         self.forge.forget_if_done(runner);
-        self.note("given back", "job", number);
+        self.log("given back", "job", number);
         self.schedule_match();
     }
 
@@ -211,7 +211,7 @@ impl Outside {
             }
             self.forge.unregister(runner, now);
         }
-        self.note("job over", "", number);
+        self.log("job over", "", number);
         self.observe(Seen::JobOver { job: number, conclusion, killed_by_us });
         self.announce(number);
     }
@@ -220,6 +220,6 @@ impl Outside {
         self.forge
             .runners
             .get(&runner)
-            .map_or_else(|| RunnerName::new("nobody"), |it| it.name.clone())
+            .map_or_else(|| RunnerName::new("unknown"), |it| it.name.clone())
     }
 }

@@ -11,7 +11,7 @@ use crate::ports::{
 use crate::testing::clock::millis;
 use crate::testing::happening::Happening;
 use crate::testing::observed::{DeleteCalled, Seen};
-use crate::testing::outside::{Outside, pause};
+use crate::testing::outside::{Outside, sleep_millis};
 use crate::testing::script::{CreatePlan, DeletePlan, Fate};
 
 /// Tells how a create will be answered, and when.
@@ -30,7 +30,7 @@ impl Provider for SimProvider {
         let index = self.index;
         let answer = self.shared.call(|outside| outside.create(index, &order)).await;
         match answer.wait {
-            Some(wait) => pause(wait).await,
+            Some(wait) => sleep_millis(wait).await,
             None => return std::future::pending().await,
         }
         let view = self.shared.call(|outside| outside.created(answer.made)).await;
@@ -47,7 +47,7 @@ impl Provider for SimProvider {
         let index = self.index;
         let answered = self.shared.call(|outside| outside.delete(index, machine, grace)).await;
         let Some((wait, answer)) = answered else { return std::future::pending().await };
-        pause(wait).await;
+        sleep_millis(wait).await;
         self.shared.call(|_| ()).await;
         answer
     }
@@ -96,7 +96,7 @@ impl Outside {
         let times = self.machines.ordered.entry(order.name.clone()).or_default();
         *times += 1;
         let again = *times > 1;
-        self.note("create", order.name.as_str(), u64::from(again));
+        self.log("create", order.name.as_str(), u64::from(again));
         let row = order.stamp.instance.as_ref().and_then(|id| self.records.row(id));
         let seen = Seen::CreateCalled {
             instance: order.stamp.instance.clone(),
@@ -321,7 +321,7 @@ impl Outside {
             since: row.map(|row| row.since),
         };
         let hand = if called.is_wrongful() { Hand::Wrongful } else { Hand::Ours };
-        self.note("delete", target.name.as_str(), u64::from(hand == Hand::Wrongful));
+        self.log("delete", target.name.as_str(), u64::from(hand == Hand::Wrongful));
         self.observe(Seen::DeleteCalled(Box::new(called)));
         hand
     }

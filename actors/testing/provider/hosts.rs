@@ -12,7 +12,7 @@ use crate::testing::script::Death;
 impl Outside {
     /// Loses a host: its machines are dead, or only out of sight.
     pub(in crate::testing) fn lose_host(&mut self, host: &HostName) {
-        self.note("host lost", host.as_str(), 0);
+        self.log("host lost", host.as_str(), 0);
         let on_it: Vec<u64> = self
             .machines
             .existing()
@@ -37,7 +37,7 @@ impl Outside {
 
     /// Takes a host away for good: what ran there is dead, and the provider will never know.
     pub(in crate::testing) fn take_host(&mut self, host: &HostName) {
-        self.note("host taken", host.as_str(), 0);
+        self.log("host taken", host.as_str(), 0);
         let on_it: Vec<u64> = self
             .machines
             .existing()
@@ -80,7 +80,7 @@ impl Outside {
         }
     }
 
-    /// Puts a machine there that no create call made: an orphan, or somebody else's.
+    /// Puts a machine there that no create call made: an orphan, or a stranger's.
     pub fn plant(&mut self, pool: &Arc<PoolSpec>, name: &str, stamp: Stamp) {
         self.plant_with(pool, name, stamp, None);
     }
@@ -108,7 +108,7 @@ impl Outside {
         Some(number)
     }
 
-    /// Lets somebody else delete a machine.
+    /// Lets a stranger delete a machine.
     pub fn delete_from_outside(&mut self, name: &MachineName) {
         let Some(number) = self.machines.anywhere(name).map(|machine| machine.number) else {
             return;
@@ -116,13 +116,13 @@ impl Outside {
         if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.leaving = true;
         }
-        self.note("deleted by others", name.as_str(), 0);
+        self.log("deleted by others", name.as_str(), 0);
         self.tell(number);
         let wait = self.dice.between(2_000, 30_000);
         self.later(wait, Happening::ExternalDeparture(number));
     }
 
-    /// Ends a machine in the very moment somebody else deletes it; it stays there, over and
+    /// Ends a machine in the very moment a stranger deletes it; it stays there, over and
     /// leaving, until we delete it too.
     pub(in crate::testing) fn end_leaving(&mut self, name: &MachineName, death: Death) {
         let Some(number) = self.machines.anywhere(name).map(|machine| machine.number) else {
@@ -131,11 +131,11 @@ impl Outside {
         if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.leaving = true;
         }
-        self.note("deleted by others", name.as_str(), 0);
+        self.log("deleted by others", name.as_str(), 0);
         self.die(number, death);
     }
 
-    /// Ends the grace of somebody else's deletion.
+    /// Ends the grace of a stranger's deletion.
     pub(in crate::testing) fn external_departure(&mut self, number: u64) {
         self.die(number, Death::Terminated);
         let linger = self.dice.below(10_000);

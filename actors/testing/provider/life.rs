@@ -21,7 +21,7 @@ impl Outside {
         let times = self.machines.appeared.entry(name.clone()).or_default();
         *times += 1;
         let times = *times;
-        self.note("machine", name.as_str(), u64::from(times));
+        self.log("machine", name.as_str(), u64::from(times));
         self.observe(Seen::Appeared { machine: name, times });
         self.tell(number);
         if let Fate::Dies(wait, death) = fate {
@@ -103,7 +103,7 @@ impl Outside {
         if machine.fate == Fate::NeverConnects {
             machine.stage = Stage::Hollow;
             let name = machine.name.clone();
-            self.note("never connects", name.as_str(), runner.0);
+            self.log("never connects", name.as_str(), runner.0);
             self.tell(number);
             return;
         }
@@ -119,10 +119,10 @@ impl Outside {
             if let Some(machine) = self.machines.machines.get_mut(&number) {
                 machine.runner = Some(runner);
             }
-            self.note("listening", name.as_str(), runner.0);
+            self.log("listening", name.as_str(), runner.0);
             self.runner_free(runner);
         } else {
-            self.note("turned away", name.as_str(), runner.0);
+            self.log("turned away", name.as_str(), runner.0);
             let wait = self.dice.between(500, 30_000);
             let death = if self.dice.hits(7_000) { Death::Clean } else { Death::RunnerError };
             self.later(wait, Happening::Die(number, death));
@@ -158,7 +158,7 @@ impl Outside {
         let Some(machine) = self.machines.machines.get_mut(&number) else { return };
         machine.worker = Some(job);
         let (name, fate, kind) = (machine.name.clone(), machine.fate.clone(), machine.kind);
-        self.note("working", name.as_str(), job);
+        self.log("working", name.as_str(), job);
         self.observe(Seen::JobStarted { job, machine: name, runner });
         self.tell(number);
         let scripted = match fate {
@@ -261,7 +261,7 @@ impl Outside {
             | Death::Unreported
             | Death::Wordless => Stage::Over(death.facts(at)),
         };
-        self.note("died", self.machine_name(number).as_str(), death as u64);
+        self.log("died", self.machine_name(number).as_str(), death as u64);
         self.cut_off(number, Hand::Other);
         if death == Death::Vanished {
             self.remove_machine(number);
@@ -286,7 +286,7 @@ impl Outside {
     pub(in crate::testing) fn remove_machine(&mut self, number: u64) {
         let now = self.now();
         let Some(machine) = self.machines.remove(number, now) else { return };
-        self.note("gone", machine.name.as_str(), 0);
+        self.log("gone", machine.name.as_str(), 0);
         self.observe(Seen::MachineGone { machine: machine.name.clone() });
         self.tell_missing(machine.provider, machine.name);
     }

@@ -67,7 +67,7 @@ pub struct Machine {
     pub worker: Option<u64>,
     /// Whether its runner ever started.
     pub began: bool,
-    /// Whether somebody asked for its deletion.
+    /// Whether its deletion was requested.
     pub leaving: bool,
     /// Whether the provider is in doubt about it.
     pub doubt: bool,
@@ -85,7 +85,7 @@ pub struct Machine {
 /// Tells who ended a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::testing) enum Hand {
-    /// Itself, its host, or somebody else.
+    /// Itself, its host, or a stranger.
     Other,
     /// We, under an operator's word or where nothing worked.
     Ours,

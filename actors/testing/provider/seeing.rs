@@ -9,7 +9,7 @@ use crate::model::{
     ExitFacts, ExitReport, MachineName, MachineView, Observation, ProviderId, Sighting, Tail,
 };
 use crate::ports::{Inventory, MachineRef, MachineSink, Watching};
-use crate::testing::outside::{Outside, pause};
+use crate::testing::outside::{Outside, sleep_millis};
 
 /// How long a lagging listing lags.
 const LAG: u64 = 60_000;
@@ -27,7 +27,7 @@ impl Inventory for SimProvider {
     async fn exit_report(&self, machine: &MachineRef, want_tail: bool) -> ExitReport {
         self.swallow().await;
         let slow = self.shared.call(Outside::exit_report_wait).await;
-        pause(slow).await;
+        sleep_millis(slow).await;
         let index = self.index;
         self.shared.call(|outside| outside.exit_report(index, machine, want_tail)).await
     }
@@ -56,10 +56,10 @@ impl SimProvider {
                 if outside.dice.hits(5_000) { (wait, 0) } else { (0, wait) }
             })
             .await;
-        pause(before).await;
+        sleep_millis(before).await;
         let index = self.index;
         let seen = self.shared.call(|outside| see(outside, index)).await;
-        pause(after).await;
+        sleep_millis(after).await;
         self.shared.call(|_| ()).await;
         seen
     }
@@ -67,7 +67,7 @@ impl SimProvider {
 
 impl Outside {
     fn list_machines(&mut self, provider: usize) -> Observation<Vec<MachineView>> {
-        self.note("list machines", "", 0);
+        self.log("list machines", "", 0);
         if self.strikes(self.faults.provider.list_fails, "machine listing fails") {
             return Observation::Unusable("503".into());
         }
@@ -97,7 +97,7 @@ impl Outside {
     }
 
     fn read_machine(&mut self, provider: usize, target: &MachineRef) -> Sighting<MachineView> {
-        self.note("read machine", target.name.as_str(), 0);
+        self.log("read machine", target.name.as_str(), 0);
         if self.strikes(self.faults.provider.read_fails, "machine read fails") {
             return Sighting::Unknown("timeout".into());
         }
@@ -134,7 +134,7 @@ impl Outside {
     }
 
     fn exit_report(&mut self, provider: usize, target: &MachineRef, want_tail: bool) -> ExitReport {
-        self.note("remains", target.name.as_str(), 0);
+        self.log("remains", target.name.as_str(), 0);
         if self.strikes(self.faults.provider.exit_report_fail, "remains cannot be had") {
             return ExitReport::unavailable("the log is out of reach");
         }
@@ -175,7 +175,7 @@ impl Outside {
         self.machines
             .providers
             .get(index)
-            .map_or_else(|| ProviderId::new("nobody"), |(id, _)| id.clone())
+            .map_or_else(|| ProviderId::new("unknown"), |(id, _)| id.clone())
     }
 
     /// Returns how long a call of a provider takes.

@@ -57,7 +57,7 @@ impl MemoryRecords {
         }
     }
 
-    /// Begins a tenure: writes under older epochs are refused from now on.
+    /// Takes the lease: writes under older epochs are refused from now on.
     pub fn begin_lease(&mut self) -> (Epoch, HolderId) {
         self.epoch = self.epoch.next();
         let holder = HolderId::new(format!("holder-{}", self.epoch));
@@ -69,12 +69,12 @@ impl MemoryRecords {
     pub fn controller(&self) -> Controller {
         Controller {
             id: self.controller.clone(),
-            holder: self.holders.last().cloned().unwrap_or_else(|| HolderId::new("nobody")),
+            holder: self.holders.last().cloned().unwrap_or_else(|| HolderId::new("unknown")),
             holders: self.holders.clone(),
         }
     }
 
-    /// Returns the tenure that may write.
+    /// Returns the epoch that may write.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
@@ -278,7 +278,7 @@ impl MemoryRecords {
         Ok(Some(Seen::PoolSaved(row)))
     }
 
-    /// Counts a stranger's tenure among ours; the current one stays the last.
+    /// Counts a stranger's holder among ours; the current one stays the last.
     pub(super) fn adopt_holder(
         &mut self,
         holder: HolderId,

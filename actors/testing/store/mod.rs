@@ -23,7 +23,7 @@ impl SimStore {
 }
 
 impl SimStore {
-    /// Begins a tenure: the lease is ours, older writers are fenced.
+    /// Takes the lease: older writers are fenced.
     pub fn begin_lease(&self) -> (Epoch, HolderId) {
         self.0.lock().records.begin_lease()
     }

@@ -8,7 +8,7 @@ use crate::model::{
     ProviderId, Subject, Timestamp,
 };
 use crate::ports::{Controller, Records, StoreError};
-use crate::testing::outside::{Outside, pause};
+use crate::testing::outside::{Outside, sleep_millis};
 use crate::testing::store::MemoryRecords;
 
 impl SimStore {
@@ -18,7 +18,7 @@ impl SimStore {
         read: impl FnOnce(&MemoryRecords) -> R + Send,
     ) -> Result<R, StoreError> {
         let wait = self.0.call(|outside| outside.before_read(what)).await;
-        pause(wait).await;
+        sleep_millis(wait).await;
         self.0
             .call(|outside| {
                 if outside.strikes(outside.faults.store.read_fails, "store read fails") {
@@ -32,7 +32,7 @@ impl SimStore {
 
 impl Outside {
     fn before_read(&mut self, what: &'static str) -> u64 {
-        self.note("store read", what, 0);
+        self.log("store read", what, 0);
         let rate = self.faults.store.crash_reading;
         self.may_crash(rate, "crash at a read");
         self.store_wait()

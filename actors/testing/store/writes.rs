@@ -12,7 +12,7 @@ use crate::ports::{
     StoreError,
 };
 use crate::testing::observed::Seen;
-use crate::testing::outside::{Outside, pause};
+use crate::testing::outside::{Outside, sleep_millis};
 
 /// Tells what a save will meet.
 enum Gate {
@@ -36,10 +36,10 @@ impl SimStore {
         match self.0.call(|outside| outside.gate(whom(&save))).await {
             Gate::Panic => resume_unwind(Box::new("a planned panic of the writer")),
             Gate::Fail(wait) => {
-                pause(wait).await;
+                sleep_millis(wait).await;
                 return Err(SaveError::Retry("the store is away".into()));
             }
-            Gate::Go(wait) => pause(wait).await,
+            Gate::Go(wait) => sleep_millis(wait).await,
         }
         self.0.call(|outside| outside.commit(save, apply)).await
     }
@@ -47,7 +47,7 @@ impl SimStore {
 
 impl Outside {
     fn gate(&mut self, whom: &str) -> Gate {
-        self.note("save", whom, 0);
+        self.log("save", whom, 0);
         if self.script.crashes_before() {
             self.crash("scripted crash before a save");
         }
@@ -83,7 +83,7 @@ impl Outside {
                 }
             }
             Err(error) => {
-                self.note("save refused", &error.to_string(), 0);
+                self.log("save refused", &error.to_string(), 0);
                 if let Some(seen) = memory_records::refusal(&error) {
                     self.observe(seen);
                 }
@@ -115,7 +115,7 @@ impl InstanceRows for SimStore {
                 let why = outside.trace.tells_stories().then(|| story(&save.events));
                 let done = outside.records.save_instance(save);
                 if let Ok(Some(_)) = &done {
-                    outside.note(state.as_str(), id.as_str(), version);
+                    outside.log(state.as_str(), id.as_str(), version);
                     let at = outside.date();
                     for line in why.into_iter().flatten() {
                         outside.trace.aside(at, || line);
@@ -137,7 +137,7 @@ impl JobRows for SimStore {
             |outside, save| {
                 for job in &save.jobs {
                     let state = job.state() as u64;
-                    outside.note("job row", "", job.id.number << 4 | state);
+                    outside.log("job row", "", job.id.number << 4 | state);
                 }
                 let why = outside.trace.tells_stories().then(|| story(&save.events));
                 let at = outside.date();
@@ -180,7 +180,7 @@ impl PoolRows for SimStore {
 impl Inbox for SimStore {
     async fn accept(&self, id: DeliveryId, notice: JobNotice) -> Result<Acceptance, StoreError> {
         let wait = self.0.call(Outside::store_wait).await;
-        pause(wait).await;
+        sleep_millis(wait).await;
         self.0.call(|outside| outside.accept(id, notice)).await
     }
 }
@@ -195,7 +195,7 @@ impl Outside {
         if self.strikes(self.faults.store.inbox_fails, "inbox fails") {
             return Err(StoreError::Unavailable("the inbox is away".into()));
         }
-        self.note("inbox", id.as_str(), 0);
+        self.log("inbox", id.as_str(), 0);
         let accepted = self.records.accept(id, notice);
         if std::mem::take(&mut self.script.crash_at_delivery) {
             self.crash("scripted crash after a delivery");

@@ -8,7 +8,7 @@ use crate::testing::{Plan, Point, Seen, in_virtual_time, pool};
 const MINUTE: Duration = Duration::from_mins(1);
 
 #[test]
-fn a_crash_ends_every_task_and_the_next_daemon_has_a_new_tenure() {
+fn a_crash_ends_every_task_and_the_next_daemon_has_a_new_epoch() {
     in_virtual_time(async {
         let mut world = naive::world(Plan::quiet(vec![pool("linux", "witness", 4)])).remembering();
         world.run_for(MINUTE).await;
@@ -61,6 +61,10 @@ fn machines_and_jobs_go_on_while_the_daemon_is_down() {
         world.run_for(20 * MINUTE).await;
         assert!(world.is_over(job));
         assert!(world.registry().is_none());
-        assert_eq!(world.outside().machines.existing().count(), 1, "nobody is there to delete it");
+        assert_eq!(
+            world.outside().machines.existing().count(),
+            1,
+            "no owner is there to delete it"
+        );
     });
 }

@@ -71,7 +71,7 @@ fn a_machine_that_gets_its_jit_config_registers_and_works() {
 }
 
 #[test]
-fn a_machine_whose_answer_is_lost_asks_again() {
+fn a_machine_whose_answer_is_lost_repeats_its_request() {
     in_virtual_time(async {
         let asked: Arc<AtomicU32> = Arc::default();
         let mut world = world(&asked, false);
@@ -89,7 +89,7 @@ fn a_machine_whose_answer_is_lost_asks_again() {
 }
 
 #[test]
-fn a_machine_whose_question_died_with_the_daemon_asks_the_next_one() {
+fn a_machine_whose_request_died_with_the_daemon_repeats_it_to_the_next_one() {
     in_virtual_time(async {
         let asked: Arc<AtomicU32> = Arc::default();
         let mut world = world(&asked, true);

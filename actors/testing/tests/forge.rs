@@ -27,7 +27,7 @@ fn forge(world: &World) -> SimForge {
 async fn runner(world: &mut World, name: &str) -> RunnerRef {
     let (shared, spec) = (world.shared().clone(), world.plan().pools[0].clone());
     let text = name.to_owned();
-    world.spawn(async move { naive::make(&shared, &spec, &text).await });
+    world.spawn(async move { naive::create_registered(&shared, &spec, &text).await });
     world.run_for(MINUTE).await;
     let outside = world.outside();
     let it = outside.forge.runner_named(&RunnerName::new(name)).expect("a registered runner");
@@ -70,7 +70,7 @@ fn a_runner_made_for_one_job_takes_another_when_paired() {
 }
 
 #[test]
-fn an_assignment_that_nobody_picks_up_lapses_after_a_minute() {
+fn an_assignment_that_no_runner_picks_up_lapses_after_a_minute() {
     in_virtual_time(async {
         let mut world = quiet();
         let who = runner(&mut world, "m1").await;

@@ -42,7 +42,7 @@ impl ForgeBench for Bench {
 
     async fn queue(&self) -> BenchJob {
         let world = self.0.lock().await;
-        let number = world.queue(&["linux", "nobody-has-this"], MINUTE);
+        let number = world.queue(&["linux", "no-runner-has-this"], MINUTE);
         pointer(&world, number)
     }
 
@@ -50,7 +50,7 @@ impl ForgeBench for Bench {
         let mut world = self.0.lock().await;
         let (shared, spec) = (world.shared().clone(), world.plan().pools[0].clone());
         let text = name.to_owned();
-        world.spawn(async move { naive::make(&shared, &spec, &text).await });
+        world.spawn(async move { naive::create_registered(&shared, &spec, &text).await });
         world.run_for(MINUTE).await;
         world.lose_hooks(HookKind::Queued, 1);
         let number = world.queue(&["linux"], 60 * MINUTE);

@@ -46,12 +46,13 @@ async fn serve(ports: Arc<SimPorts>, notice: JobNotice) {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     if notice.fact == JobFact::Queued {
-        make(&ports.truth, pool, &format!("m{}-{}", notice.id.number, write.0 % 1000)).await;
+        create_registered(&ports.truth, pool, &format!("m{}-{}", notice.id.number, write.0 % 1000))
+            .await;
     }
 }
 
 /// Makes a registered machine of this name.
-pub(super) async fn make(shared: &Arc<Shared>, pool: &PoolSpec, name: &str) {
+pub(super) async fn create_registered(shared: &Arc<Shared>, pool: &PoolSpec, name: &str) {
     let forge = SimForge::new(Arc::clone(shared));
     let order = MintOrder {
         scope: pool.scope.clone(),

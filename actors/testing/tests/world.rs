@@ -46,7 +46,7 @@ fn worlds_of_all_weathers_come_up_and_every_fault_strikes_somewhere() {
 }
 
 #[test]
-fn a_story_is_told_on_request_and_changes_nothing() {
+fn a_story_is_printed_on_request_and_changes_nothing() {
     let silent = play(3).hash;
     let detail = in_virtual_time(async {
         let mut world = naive::world(Plan::random(3, 30)).telling_stories();

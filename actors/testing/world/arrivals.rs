@@ -81,7 +81,7 @@ impl Outside {
 
     fn draw_labels(&mut self, pool: &PoolSpec) -> Labels {
         if self.dice.hits(150) {
-            return Labels::from_iter(["self-hosted", "nobody-has-this"]);
+            return Labels::from_iter(["self-hosted", "no-runner-has-this"]);
         }
         if pool.accept_unlabelled && self.dice.hits(1_000) {
             return Labels::default();
@@ -108,7 +108,7 @@ impl Outside {
                 self.delete_from_outside(&name);
             }
         }
-        if self.strikes(self.faults.people.asks_delete, "operator deletes")
+        if self.strikes(self.faults.people.requests_delete, "operator deletes")
             && let Some(id) = self.draw_instance()
         {
             self.later(0, Happening::Operator(OperatorAction::Delete(id)));

@@ -19,7 +19,7 @@ pub type Daemon = dyn Fn(SimPorts) -> Mailbox<ToFleet>;
 
 /// Holds everything a daemon stands on.
 pub struct SimPorts {
-    /// Dates, chance, errands, records, a fresh board, and the tenure.
+    /// Clock, chance, spawner, records, a fresh registry, and the epoch.
     pub base: Base,
     /// The doing halves, for instances.
     pub capabilities: Capabilities,

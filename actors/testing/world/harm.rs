@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// Ends a machine in the very moment somebody else deletes it: over and leaving at once.
+    /// Ends a machine in the very moment a stranger deletes it: over and leaving at once.
     pub fn end_leaving(&self, machine: &MachineName, death: Death) {
         self.outside().end_leaving(machine, death);
     }
@@ -57,7 +57,7 @@ impl World {
         self.outside().unregister_unnoticed(runner);
     }
 
-    /// Lets the forge put a running job back in line whose machine went away, and tell nobody.
+    /// Lets the forge put a running job back in line whose machine went away, without a notice.
     pub fn give_back(&self, job: u64) {
         let mut outside = self.outside();
         outside.forget(|what| matches!(what, Happening::JobLost(lost) if *lost == job));

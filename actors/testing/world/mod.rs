@@ -3,7 +3,7 @@
 //! ```text
 //!   Outside (truth, survives)          Daemon (real actors, mortal)
 //!   ├ queue of happenings   ── news ─▶ LocalSet of tasks
-//!   ├ forge, providers      ◀─ ports ─ actors, errands
+//!   ├ forge, providers      ◀─ ports ─ actors, effects
 //!   └ records, durable
 //! ```
 //!
@@ -86,7 +86,7 @@ impl World {
         world
     }
 
-    /// Lets somebody look at everything that is seen.
+    /// Adds an observer of everything that is seen.
     #[must_use]
     pub fn watched_by(mut self, watcher: impl Watcher + 'static) -> Self {
         self.watcher = Some(Box::new(watcher));
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// Shows what was seen to whoever looks.
+    /// Shows what was seen to every observer.
     fn show(&mut self) {
         let mut outside = self.shared.lock();
         let seen = std::mem::take(&mut outside.observed);
@@ -219,7 +219,7 @@ impl World {
         let (epoch, holder) = {
             let mut outside = self.shared.lock();
             let (epoch, holder) = outside.records.begin_lease();
-            outside.note("daemon", holder.as_str(), epoch.0);
+            outside.log("daemon", holder.as_str(), epoch.0);
             outside.observe(Seen::Started { epoch, holder: holder.clone() });
             (epoch, holder)
         };
@@ -241,7 +241,7 @@ impl World {
     fn clean_up_if_crashed(&mut self) {
         if self.outside().crashed().is_some() {
             self.show();
-            // Every actor and every errand is gone at once, wherever it was.
+            // Every actor and every effect is gone at once, wherever it was.
             self.life = None;
             self.outside().after_crash();
         }

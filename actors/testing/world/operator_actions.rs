@@ -124,14 +124,14 @@ impl World {
         }
     }
 
-    /// Loads the config with a pool that it had lost. Whoever drained it meanwhile has had no
+    /// Loads the config with a pool that it had lost. An operator who drained it meanwhile has had no
     /// chance to resume it.
     fn put_back(&self, pool: usize) {
         self.say(ToFleet::Apply(self.configured()));
         self.ask_to_drain(pool, false);
     }
 
-    /// Drains or resumes a pool. Whoever gets no answer, because the daemon crashed or the fleet
+    /// Drains or resumes a pool. An operator who gets no answer, because the daemon crashed or the fleet
     /// panicked over it, asks the next one again.
     fn ask_to_drain(&self, pool: usize, drained: bool) {
         let (Some(spec), Some(life)) = (self.plan.pools.get(pool), &self.life) else { return };
@@ -139,7 +139,7 @@ impl World {
         let (id, fleet) = (spec.id.clone(), life.fleet.clone());
         let shared = Arc::clone(&self.shared);
         life.tasks.spawn_local(async move {
-            // Until it is answered, or somebody wants something else of this pool.
+            // Until it is answered, or another request for this pool arrives.
             while shared.lock().unanswered.get(&pool) == Some(&drained) {
                 let (reply, answer) = Reply::channel();
                 let who = "operator".into();
@@ -213,7 +213,7 @@ impl Outside {
                 if self.script.loses_dispatch()
                     || self.strikes(self.faults.provider.dispatch_lost, "dispatch answer lost") =>
             {
-                self.note("dispatch lost", instance.as_str(), 0);
+                self.log("dispatch lost", instance.as_str(), 0);
                 self.later(2_000, Happening::Poll(number));
             }
             Some(Dispatch::Work(jit)) => {
@@ -222,7 +222,7 @@ impl Outside {
                     .and_then(|runner| self.forge.runners.get(&runner))
                     .is_some_and(|runner| runner.registered);
                 let delivered = self.records.was_delivered(instance);
-                self.note("handed out", instance.as_str(), u64::from(delivered));
+                self.log("handed out", instance.as_str(), u64::from(delivered));
                 let instance = instance.clone();
                 self.observe(Seen::HandedOut { instance, delivered, registered });
                 match runner {

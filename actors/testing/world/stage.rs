@@ -24,7 +24,7 @@ impl World {
         self.outside().queue_job(web(), labels, millis(runs))
     }
 
-    /// Queues a job whose run has failed at start-up, so that nobody can ever run it.
+    /// Queues a job whose run has failed at start-up, so that no runner can ever run it.
     pub fn queue_dead(&self, labels: &[&str]) -> u64 {
         self.outside().queue_dead_job(web(), Labels::from_iter(labels))
     }
@@ -127,7 +127,7 @@ impl World {
         let epoch = outside.records.epoch();
         let save = InstanceSave { row, replaces, epoch, events: Vec::new(), exit: None };
         let done = outside.records.save_instance(save);
-        outside.note("overwritten", id.as_str(), u64::from(done.is_ok()));
+        outside.log("overwritten", id.as_str(), u64::from(done.is_ok()));
     }
 
     /// Loads a config with these pools.
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// Lets somebody else delete a machine.
+    /// Lets a stranger delete a machine.
     pub fn delete_from_outside(&self, machine: &MachineName) {
         self.outside().delete_from_outside(machine);
     }
@@ -270,7 +270,7 @@ impl World {
     pub fn plant_foreign(&self, pool: usize, name: &str) {
         let mut outside = self.outside();
         let controller = outside.records.controller();
-        let holder = Some(HolderId::new("somebody-else"));
+        let holder = Some(HolderId::new("stranger"));
         outside.plant_stamped(pool, name, Some(controller.id), holder);
     }
 

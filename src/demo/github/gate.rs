@@ -191,7 +191,7 @@ fn etag(reply: &Reply) -> String {
     format!("W/\"{:016x}\"", hasher.finish())
 }
 
-/// Puts a tag on an answer; whoever has it already is told so.
+/// Puts a tag on an answer; a caller that has it already gets 304.
 fn tag(ask: &Ask, reply: &mut Reply) {
     let tag = etag(reply);
     if ask.etag.as_ref() == Some(&tag) {

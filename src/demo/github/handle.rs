@@ -154,7 +154,7 @@ impl SimGitHub {
         })
     }
 
-    /// Lets a hook lead elsewhere: whoever listens there has moved.
+    /// Lets a hook lead elsewhere: its listener has moved.
     pub fn move_hook(&self, hook: u64, url: &str) {
         self.shared.change(|state| {
             if let Some(hook) = state.hooks.get_mut(&hook) {
@@ -253,7 +253,7 @@ impl SimGitHub {
 
 impl Drop for SimGitHub {
     fn drop(&mut self) {
-        // The order is sent before the answer is waited for, which nobody does here.
+        // The order is sent before the answer is waited for, and here the answer is dropped.
         drop(self.server.stop(false));
         if let Some(thread) = self.thread.take() {
             drop(thread.join());

@@ -22,7 +22,7 @@ pub struct Lies {
     pub stale_busy: u32,
     /// Whether a runner at work is removed all the same.
     pub nasty_204: bool,
-    /// What nobody may see: calls whose path ends so are refused, as by a missing permission.
+    /// Calls whose path ends so are refused, as by a missing permission.
     pub forbidden: Vec<&'static str>,
     /// Calls that fail before anything happens.
     pub errors: u32,

@@ -124,7 +124,7 @@ pub(super) fn page(state: &mut State, ask: &Ask, field: Option<&str>, all: Vec<V
     };
     let mut reply = Reply::new(200, body);
     if page < pages {
-        // Absolute, and on a host that does not exist: whoever follows it is found out.
+        // Absolute, and on a host that does not exist: a client that follows it fails.
         let query = format!("per_page={size}&page={}", page + 1);
         let link = format!("<https://api.invalid{}?{query}>; rel=\"next\"", ask.path);
         reply.headers.push(("link", link));

@@ -174,7 +174,7 @@ pub struct Attempt {
     pub at: Timestamp,
     /// Whether it is a repetition.
     pub redelivery: bool,
-    /// What was answered; 0 while it is under way, 502 when nobody answered.
+    /// What was answered; 0 while it is under way, 502 when no server answered.
     pub status: u16,
     /// What it tells of: `workflow_job`, or `ping`.
     pub event: &'static str,

@@ -1,4 +1,4 @@
-//! Short jobs through few and through many slots, while somebody reads the fleet's status.
+//! Short jobs through few and through many slots, while a client reads the fleet's status.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ pub(crate) fn churn(part: &mut Part, setting: &Setting, floors: Floors) {
                 "ms",
             )
             .floor("the jobs' own time, or five round trips a job", asking.max(working))
-            .note(format!(
+            .remark(format!(
                 "{:.0} jobs a second; CPU {:.2} ms a job, readers included; RSS {:.0} MiB",
                 5_000.0 / run.took,
                 run.cost.cpu / 5.0,
@@ -44,7 +44,7 @@ pub(crate) fn churn(part: &mut Part, setting: &Setting, floors: Floors) {
                 )
                 .at_most(5.0)
                 .floor(bare, at(&seen.bare, 99))
-                .note(format!(
+                .remark(format!(
                     "{STATUS}; p50 {:.2} ms, {} reads; bare p50 {:.2} ms, p99 {:.2} ms",
                     at(&seen.status, 50),
                     seen.status.len(),
@@ -64,7 +64,7 @@ pub(crate) fn churn(part: &mut Part, setting: &Setting, floors: Floors) {
             "times",
         )
         .at_most(11.0)
-        .note(format!("{:.2} s for 50, {:.2} s for 500", few.cost.cpu, many.cost.cpu)),
+        .remark(format!("{:.2} s for 50, {:.2} s for 500", few.cost.cpu, many.cost.cpu)),
     );
 }
 
@@ -89,7 +89,7 @@ impl Seen {
     }
 }
 
-/// Tells whether somebody reads meanwhile: that costs by the second, not by the job.
+/// Tells whether a client reads meanwhile: that costs by the second, not by the job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     Yes,

@@ -36,8 +36,8 @@ pub(crate) fn run(folder: &Path, late: Option<Duration>) {
     ended.expect("a system").expect("a daemon");
 }
 
-/// Answers whoever connects and asks for a number. Those that are waited for cost the daemon nothing;
-/// whoever is idle is asked one by one.
+/// Answers every client that connects and asks for a number. Those that are waited for cost the daemon nothing;
+/// idle instances are asked for one by one.
 fn show_board(registry: Arc<Registry>, lent_provider: Arc<LentProvider>) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("a port");
@@ -46,12 +46,12 @@ fn show_board(registry: Arc<Registry>, lent_provider: Arc<LentProvider>) -> std:
             let number = match asked(&visitor).as_str() {
                 "owned" => registry.len(),
                 "idle" => registry.instances_where(|row| row.state == State::Idle).len(),
-                "machines" => lent_provider.standing(),
+                "machines" => lent_provider.machine_count(),
                 "created" => lent_provider.created(),
                 "violations" => usize::try_from(registry.violations()).unwrap_or(usize::MAX),
-                other => panic!("nobody knows `{other}`"),
+                other => panic!("`{other}` is unknown"),
             };
-            // Whoever left early does not want to know.
+            // A client that left early does not want the answer.
             drop(write!(visitor, "{number}"));
         }
     });

@@ -135,7 +135,7 @@ impl Provider for LentProvider {
         let name = order.name.as_str().to_owned();
         let stamp = serde_json::to_string(&order.stamp).expect("JSON");
         Self::write(&self.log, &format!("{now} {name}\n"));
-        // Whoever sees the number finds the line.
+        // A reader that sees the number finds the line.
         self.created.fetch_add(1, Ordering::Release);
         if let Some(late) = self.late {
             let draft = self.folder.join(format!("{name}.draft"));

@@ -39,7 +39,7 @@ pub(crate) fn late(part: &mut Part, setting: &Setting) {
             "machines",
         )
         .at_most(0.0)
-        .note(note),
+        .remark(note),
     );
 }
 
@@ -67,14 +67,14 @@ pub(crate) fn growth(part: &mut Part, setting: &Setting) {
             "times",
         )
         .at_most(1.5)
-        .note(format!(
+        .remark(format!(
             "reaper tick 6 s; {:.2} s and {:.2} s of CPU in {seconds} s",
             cpu[0], cpu[1]
         )),
     );
 }
 
-/// Holds what the daemon costs with nobody to look after: the floor of every fleet at rest.
+/// Holds what the daemon costs with no instance to look after: the floor of every fleet at rest.
 struct Empty {
     cpu: f64,
     rss: f64,
@@ -146,21 +146,21 @@ fn one_fleet(part: &mut Part, setting: &Setting, size: u32, floors: Floors, empt
     part.take(
         Figure::new(format!("cold fill 0 to {size}, {name}"), made * 1e3, "ms")
             .floor("one round trip a machine, one after another", count * floors.ask)
-            .note(format!("CPU {:.2} ms an instance, start included", cost.cpu * 1e3 / count)),
+            .remark(format!("CPU {:.2} ms an instance, start included", cost.cpu * 1e3 / count)),
     );
     until("all are idle", LONG, || stage.idle() >= want);
     let (cpu, rss, calls) = rest(&stage);
     let goal =
         |figure: Figure, most: f64| if size >= 10_000 { figure.at_most(most) } else { figure };
     let figure = Figure::new(format!("idle, {size} instances, {name}: CPU"), cpu, "s a minute");
-    part.take(goal(figure.floor(EMPTY, empty.cpu), 0.6).note(format!(
+    part.take(goal(figure.floor(EMPTY, empty.cpu), 0.6).remark(format!(
         "{:.2} % of a core, {calls:.1} forge calls a minute, over {} s",
         cpu / 0.6,
         idle_seconds()
     )));
     let figure = Figure::new(format!("idle, {size} instances, {name}: RSS"), rss, "MiB");
     let peak = format!("at most {:.0} MiB since it started", stage.cost().peak);
-    part.take(goal(figure.floor(EMPTY, empty.rss), 256.0).note(peak));
+    part.take(goal(figure.floor(EMPTY, empty.rss), 256.0).remark(peak));
     restart(part, &mut stage, setting, size, empty);
     let began = Instant::now();
     stage.drain();
@@ -170,7 +170,7 @@ fn one_fleet(part: &mut Part, setting: &Setting, size: u32, floors: Floors, empt
     part.take(
         Figure::new(format!("drain {size} to 0, {name}"), took * 1e3, "ms")
             .floor("one round trip a machine, one after another", count * floors.ask)
-            .note("idle_confirm = \"0s\"; nothing left at GitHub or at the provider"),
+            .remark("idle_confirm = \"0s\"; nothing left at GitHub or at the provider"),
     );
 }
 
@@ -188,7 +188,7 @@ fn restart(part: &mut Part, stage: &mut Stage, setting: &Setting, size: u32, emp
         "ms",
     )
     .floor(EMPTY, empty.restart)
-    .note(format!(
+    .remark(format!(
         "after kill -9; it leads after {:.0} ms; {:.2} s CPU",
         leads * 1e3,
         stage.cost().cpu
@@ -199,7 +199,7 @@ fn restart(part: &mut Part, stage: &mut Stage, setting: &Setting, size: u32, emp
     assert_eq!(
         (stage.owned(), stage.machines()),
         (want, want),
-        "nobody comes or goes at a restart"
+        "no instance comes or goes at a restart"
     );
     let what = format!("after the restart with {size} rows, {}: RSS", setting.name);
     part.take(Figure::new(what, stage.cost().rss, "MiB").floor(EMPTY, empty.rss));

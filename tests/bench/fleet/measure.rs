@@ -117,7 +117,7 @@ fn wanted(name: &str) -> bool {
     std::env::var("BENCH_ONLY").map_or(true, |only| only.split(',').any(|it| it == name))
 }
 
-/// Returns a number that somebody asked for.
+/// Returns a number that a client asked for.
 pub(crate) fn number(name: &str, or: u32) -> u32 {
     std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(or)
 }

@@ -1,4 +1,4 @@
-//! Somebody who reads over HTTP, as plainly as can be: what is measured is the other side.
+//! A client that reads over HTTP, as plainly as can be: what is measured is the other side.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

@@ -22,7 +22,7 @@ pub(crate) fn latency(part: &mut Part, setting: &Setting, rate: u32, floors: Flo
     );
     part.take(
         goal(Figure::new(what("p99"), at(&from_sent, 99), "ms").floor(floor_is, floor), 100.0)
-            .note(note),
+            .remark(note),
     );
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn bursts(part: &mut Part, setting: &Setting, sizes: &[u32], floors: 
                 "ms",
             )
             .floor("two round trips a job, one after another", floor)
-            .note(format!("last webhook answered after {accepted:.0} ms; CPU {cpu:.2} s")),
+            .remark(format!("last webhook answered after {accepted:.0} ms; CPU {cpu:.2} s")),
         );
     }
     if let (Some(first), Some(last)) = (each.iter().copied().reduce(f64::min), each.last()) {

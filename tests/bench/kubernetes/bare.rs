@@ -1,4 +1,4 @@
-//! The calls of a life by a bare client, under a bare watch: nobody decides or remembers anything.
+//! The calls of a life by a bare client, under a bare watch: nothing is decided or remembered.
 
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ async fn delivered(world: &mut Watched) -> Instance {
     world.rows().into_iter().find(holds).expect("it was just there")
 }
 
-/// A job runs here that nobody names; the one offered here is over, run by somebody else.
+/// A job runs here that no report names; the one offered here is over, run by a stranger.
 pub(super) fn completion_of_the_offered_job() -> Vec<Violation> {
     tell("split", 1, async |world| {
         let offered = world.queue(&["linux"], MINUTE);
@@ -59,7 +59,7 @@ pub(super) fn answer_about_an_earlier_offer() -> Vec<Violation> {
         world.answer_late(job, 20 * SECOND);
         let asked = |world: &Watched| world.outside().script.late_readings.is_empty();
         assert!(world.comes(10 * MINUTE, asked).await);
-        // Another job runs there meanwhile, so that the first is offered to somebody else.
+        // Another job runs there meanwhile, so that the first is offered to another instance.
         let other = world.queue(&["linux"], MINUTE);
         world.pair(other, &first.machine);
         world.pick_up_after(&first.machine, Duration::ZERO);

@@ -24,7 +24,7 @@ fn owners(world: &Watched, machine: &MachineName) -> usize {
 }
 
 #[test]
-fn c8_two_adoptions_of_one_machine_make_one_owner() {
+fn c8_two_adoptions_of_one_machine_leave_one_owner() {
     // The pool has not handled the first, or has forgotten it, when the second comes.
     for forgets in [false, true] {
         story(Plan::quiet(vec![pool("linux", "witness", 2)]), async |world| {

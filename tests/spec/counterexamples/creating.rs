@@ -54,7 +54,7 @@ fn c3_machine_that_appears_after_an_unanswered_create_is_not_killed_at_work() {
 }
 
 #[test]
-fn c4_lies_about_a_machine_nobody_has_seen_prove_no_end() {
+fn c4_lies_about_a_machine_that_was_never_seen_prove_no_end() {
     story(one_at_most(), async |world| {
         world.hold_assignments();
         world.next_create(CreatePlan::RefusedComes(630_000));
@@ -68,7 +68,7 @@ fn c4_lies_about_a_machine_nobody_has_seen_prove_no_end() {
         world.pair(job, &row.machine);
         world.wait_for("a worker", 5 * MINUTE, |world| world.began_on(job).is_some()).await;
         let lies = world.removals(&runner);
-        assert!(lies.contains(&(None, Deregistered::Working)), "422 for nobody's work: {lies:?}");
+        assert!(lies.contains(&(None, Deregistered::Working)), "422 without work: {lies:?}");
         assert_eq!(world.only().state, State::Creating, "nothing was seen that could be busy");
         world.hide_machine(&row.machine);
         world.outside().faults.provider.read_fails = 0;
@@ -147,7 +147,7 @@ fn while_the_mint_waits(how: Interruption) {
         assert_eq!(world.orders(&row.machine), 0, "only a new owner may order now");
         world.outside().faults.forge.slow = 0;
         world.is_served(job, 30 * MINUTE).await;
-        assert!(minted(world) >= 2, "the mint without its answer serves nobody");
+        assert!(minted(world) >= 2, "the mint without its answer serves no machine");
         assert_eq!(world.removals(&row.runner_name(1)), [(None, Deregistered::Removed)]);
         assert!(world.orders(&row.machine) <= 1);
     });

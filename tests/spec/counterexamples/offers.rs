@@ -15,7 +15,7 @@ fn c1_instance_whose_offer_ended_never_stays_reserved() {
     assert!(untold.contains(&true), "one crash came between the end and the telling: {untold:?}");
 }
 
-/// The offered job runs on somebody else's runner.
+/// The offered job runs on a stranger's runner.
 fn taken_elsewhere() {
     let other = PoolSpec { min_idle: 1, ..pool("other", "witness", 1) };
     let labels = ["self-hosted", "linux", "other"].into_iter().collect();
@@ -122,7 +122,7 @@ fn crash_while_delivering(nth: u64, point: Point) -> Gap {
             (true, true, 0) => Gap::Delivered,
             _ => Gap::Elsewhere,
         };
-        assert!(out == 0 || delivered, "a JIT config is out that nobody knows of");
+        assert!(out == 0 || delivered, "a JIT config is out that no record names");
         world.is_served(job, 40 * MINUTE).await;
         world.run_for(10 * SECOND).await;
     });

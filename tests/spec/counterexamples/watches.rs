@@ -22,7 +22,7 @@ fn c2_lying_422_does_not_hold_a_slot_for_ever() {
             world.until(&row.id, State::Deleted, 15 * MINUTE).await;
         });
     }
-    // The witness saw a worker, nobody ever named its job, and the machine hung after it.
+    // The witness saw a worker, no report ever named its job, and the machine hung after it.
     story(one_ready_world("witness"), async |world| {
         world.next_machine(Fate::Ends(Death::Hung));
         let row = world.an_idle_runner().await;
@@ -33,7 +33,7 @@ fn c2_lying_422_does_not_hold_a_slot_for_ever() {
         world.pair(job, &row.machine);
         world.until(&row.id, State::Busy, 5 * MINUTE).await;
         world.is_served(job, 5 * MINUTE).await;
-        assert_eq!(world.row(&row.id).and_then(|row| row.executing), None, "nobody named it");
+        assert_eq!(world.row(&row.id).and_then(|row| row.executing), None, "no report named it");
         world.until(&row.id, State::Deleted, 30 * MINUTE).await;
     });
 }
@@ -102,7 +102,7 @@ fn p2_machine_without_a_witness_goes_when_the_forge_names_no_job_there() {
         assert_eq!(
             world.row(&row.id).map(|row| row.state),
             Some(State::Retiring),
-            "a forge that does not answer names nobody"
+            "a forge that does not answer names no runner"
         );
         world.until(&row.id, State::Busy, 15 * MINUTE).await;
         world.is_served(job, 40 * MINUTE).await;
@@ -124,7 +124,7 @@ fn p3_decisive_look_begins_after_the_hold_and_a_restart_begins_it_again() {
         world.until(&row.id, State::Busy, 5 * MINUTE).await;
         world.is_served(job, 30 * MINUTE).await;
     });
-    // The hold would be over while nobody watches, and the worker starts after the restart.
+    // The hold would be over while no daemon watches, and the worker starts after the restart.
     story(one_ready_world("witness"), async |world| {
         let row = world.an_idle_runner().await;
         world.keep_in_the_dark(20 * MINUTE);

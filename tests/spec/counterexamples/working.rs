@@ -53,7 +53,7 @@ fn one_lying_read() {
     });
 }
 
-/// The offered job runs on a runner that is not ours; another runs here, and nobody says so.
+/// The offered job runs on a runner that is not ours; another runs here, and no report says so.
 fn completion_of_the_offered_job() {
     story(one_ready_world("split"), async |world| {
         let row = world.an_idle_runner().await;
@@ -77,7 +77,7 @@ fn completion_of_the_offered_job() {
             world.outside().records.jobs().any(|it| it.id.number == offered && it.fact.is_over());
         assert!(known && !world.is_over(job), "the offered one is over, the other runs here");
         assert_eq!(world.row(&row.id).and_then(|row| row.job_over), None, "nothing is over here");
-        assert_eq!(world.removals(&runner), [], "so nobody asked for its removal");
+        assert_eq!(world.removals(&runner), [], "so its removal was never requested");
         world.is_served(job, 40 * MINUTE).await;
         assert_eq!(world.began_on(job).as_ref(), Some(&row.machine));
     });

@@ -18,11 +18,11 @@ pub(super) enum Way {
     /// Never ready, with the provider's word for it or without one.
     NeverUp(Option<&'static str>),
     Refused,
-    /// Deleted by somebody else, and gone before it was seen to end.
+    /// Deleted by a stranger, and gone before it was seen to end.
     DeletedByOthers,
     /// Forced by an operator.
     Forced,
-    /// Dead inside, while its job's end names nobody.
+    /// Dead inside, while its job's end names no runner.
     Zombie,
 }
 

@@ -12,7 +12,7 @@ use crate::spec::{MINUTE, SECOND};
 /// Longer than any story.
 pub(super) const NEVER: Duration = Duration::from_hours(48);
 
-/// Returns a world in which nobody asks the forge for jobs, so that a lost webhook stays lost.
+/// Returns a world in which the daemon never asks the forge for jobs, so that a lost webhook stays lost.
 pub(super) fn unheard() -> Plan {
     let mut plan = Plan::quiet(vec![pool("linux", "witness", 2)]);
     plan.settings.poll_tick = NEVER;
@@ -47,7 +47,7 @@ pub(super) fn assign_unheard(world: &Watched, row: &Instance, runs: Duration) ->
 /// Returns whether an instance came to `retiring`, however short it stayed there.
 pub(super) fn was_asked(world: &Watched, row: &Instance) -> bool {
     let asked = |what: &What| matches!(what, What::Moved { to: State::Retiring, .. });
-    !world.told(&row.id, asked).is_empty()
+    !world.reported(&row.id, asked).is_empty()
 }
 
 pub(super) fn is_assigned(world: &Watched, job: u64) -> bool {

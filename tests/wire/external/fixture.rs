@@ -20,7 +20,7 @@ pub(super) struct Fixture {
     pub(super) cloud: Cloud,
     pub(super) settings: ExternalSettings,
     pub(super) tokens: Tokens,
-    book: Arc<Notebook>,
+    records: Arc<Notebook>,
 }
 
 /// Is our record of orders; the first order of a name counts, as rows do.
@@ -68,22 +68,22 @@ impl Fixture {
             pools: BTreeMap::new(),
         };
         let tokens = Tokens::new(b"a key of the tests");
-        Self { cloud, settings, tokens, book: Arc::default() }
+        Self { cloud, settings, tokens, records: Arc::default() }
     }
 
     pub(super) fn open(&self) -> External {
-        let book = Arc::clone(&self.book) as Arc<dyn MachineRecords>;
-        External::open(self.settings.clone(), book, self.tokens.clone()).unwrap()
+        let records = Arc::clone(&self.records) as Arc<dyn MachineRecords>;
+        External::open(self.settings.clone(), records, self.tokens.clone()).unwrap()
     }
 
     /// Puts an order on record.
     pub(super) fn record(&self, name: &str, stamp: &Stamp) {
-        self.book.0.lock().unwrap().entry(name.into()).or_insert_with(|| stamp.clone());
+        self.records.0.lock().unwrap().entry(name.into()).or_insert_with(|| stamp.clone());
     }
 
     /// Takes an order off the record.
     pub(super) fn forget(&self, name: &str) {
-        self.book.0.lock().unwrap().remove(name);
+        self.records.0.lock().unwrap().remove(name);
     }
 
     /// Returns an order that is on record.
@@ -99,7 +99,7 @@ impl Fixture {
     }
 }
 
-/// Returns the tenure under which everything is ordered.
+/// Returns the epoch under which everything is ordered.
 pub(super) fn holder() -> HolderId {
     HolderId::new("holder")
 }

@@ -42,7 +42,7 @@ async fn unanswered(fixture: &Fixture) -> String {
 }
 
 /// Waits until no process with this environment lives.
-async fn until_nobody_is_left(fixture: &Fixture) {
+async fn until_none_is_left(fixture: &Fixture) {
     let mark = format!("GARM_PROVIDER_CONFIG_FILE={}", fixture.cloud.config().display());
     let mine = |pid: &String| {
         let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -63,7 +63,7 @@ async fn a_create_that_hangs_is_killed_and_proves_nothing() {
         why.contains("CreateInstance did not end in ") && why.contains(" and was killed"),
         "{why}"
     );
-    until_nobody_is_left(&fixture).await;
+    until_none_is_left(&fixture).await;
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn a_machine_whose_create_hung_after_making_it_is_adopted_by_name() {
     let view = fixture.open().create(fixture.order("m1")).await.unwrap();
     assert_eq!(fixture.cloud.machines().keys().next(), view.uid.as_ref());
     assert_eq!(view.stamp.instance, Some("m1".into()));
-    until_nobody_is_left(&fixture).await;
+    until_none_is_left(&fixture).await;
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn a_machine_that_comes_after_the_deadline_is_found_later() {
 }
 
 #[tokio::test]
-async fn a_grandchild_that_holds_the_output_holds_up_nobody() {
+async fn a_grandchild_that_holds_the_output_holds_up_no_call() {
     let fixture = hostile("do.CreateInstance=grandchild");
     let provider = fixture.open();
     // The grandchild sleeps for 600 s, and the deadline is later still.
@@ -106,7 +106,7 @@ async fn past_the_deadline_grandchildren_go_with_the_group() {
     fixture.settings.executable = script;
     let why = unanswered(&fixture).await;
     assert!(why.contains("was killed"), "{why}");
-    until_nobody_is_left(&fixture).await;
+    until_none_is_left(&fixture).await;
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_provider_that_does_not_hear_of_its_end_is_killed_all_the_same() {
     write_program(&script, "#!/bin/sh\ntrap '' TERM\nwhile :; do /bin/sleep 600; done\n");
     fixture.settings.executable = script;
     unanswered(&fixture).await;
-    until_nobody_is_left(&fixture).await;
+    until_none_is_left(&fixture).await;
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn a_flood_is_cut_off() {
     assert!(why.contains("said more than"), "{why}");
     let Observation::Unusable(why) = fixture.open().list().await else { panic!("listed") };
     assert!(why.contains("said more than"), "{why}");
-    until_nobody_is_left(&fixture).await;
+    until_none_is_left(&fixture).await;
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn whatever_a_successful_create_says_its_machine_is_found_by_name() {
 }
 
 #[tokio::test]
-async fn a_failed_create_tells_the_providers_words_and_vouches_for_nothing() {
+async fn a_failed_create_shows_the_providers_message_and_vouches_for_nothing() {
     for (step, told) in [
         ("exit:1", "exit code 1: the cloud said no, \\u{1b}[31mloudly"),
         ("exit:255", "exit code 255"),
@@ -203,7 +203,7 @@ async fn a_listing_with_odd_elements_shows_the_others_and_proves_no_absence() {
     assert!(listed[2].leaving);
     let conf = std::fs::read_to_string(fixture.cloud.config()).unwrap();
     fixture.cloud.behave(&format!("{conf}\nmissing=1"));
-    let seen = provider.read(&named("nobody")).await;
+    let seen = provider.read(&named("unknown")).await;
     assert!(matches!(seen, Sighting::Unknown(_)), "an element without a name may be it: {seen:?}");
 }
 
@@ -246,7 +246,7 @@ async fn a_refused_delete_is_looked_into_before_it_is_a_failure() {
         panic!("it is still there")
     };
     assert!(why.contains("the cloud said no"), "{why}");
-    fixture.cloud.turn("m1", "deleting");
+    fixture.cloud.set_status("m1", "deleting");
     let answer = provider.delete(&exact, Grace::Usual).await.unwrap();
     assert_eq!(answer, Deletion::Accepted, "it is on its way");
     fixture.cloud.behave("");
@@ -260,7 +260,7 @@ async fn a_refused_delete_is_looked_into_before_it_is_a_failure() {
     fixture.settings.timeout = DEADLINE;
     let answer = fixture.open().delete(&exact, Grace::Usual).await;
     assert!(matches!(answer, Err(ProviderError::Later { .. })), "{answer:?}");
-    until_nobody_is_left(&fixture).await;
+    until_none_is_left(&fixture).await;
 }
 
 #[tokio::test]
@@ -273,11 +273,11 @@ async fn a_create_whose_caller_left_is_finished_and_a_look_is_not() {
     let read = provider.read(&whom);
     assert!(tokio::time::timeout(Duration::from_millis(300), read).await.is_err());
     until("the create is finished", async || !fixture.cloud.machines().is_empty()).await;
-    until_nobody_is_left(&fixture).await;
+    until_none_is_left(&fixture).await;
 }
 
 #[tokio::test]
-async fn a_stuck_create_does_not_keep_looks_and_deletes_waiting() {
+async fn a_stuck_create_does_not_keep_reads_and_deletes_waiting() {
     let mut fixture = hostile("");
     fixture.settings.concurrency = 3;
     let provider = fixture.open();

@@ -25,7 +25,7 @@ fn shell_scripts_have_no_fault_that_shellcheck_knows() {
     }
 }
 
-/// Parsed, not run: what a Windows machine makes of them nobody has seen yet.
+/// Parsed, not run: no test has run them on Windows yet.
 #[test]
 fn powershell_reads_the_scripts_for_windows() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -23,7 +23,7 @@ fn secrets(fixture: &Fixture) -> Api<Secret> {
 #[tokio::test]
 async fn a_registered_runner_finds_its_config_in_a_secret_that_its_pod_owns() {
     let Some(fixture) = Fixture::open().await else { return };
-    let view = fixture.make(order("early", Binding::Early)).await;
+    let view = fixture.create(order("early", Binding::Early)).await;
     let secret = secrets(&fixture).get("early").await.unwrap();
     assert_eq!(secret.immutable, Some(true));
     let owner = &secret.metadata.owner_references.unwrap()[0];
@@ -62,7 +62,7 @@ async fn a_pod_whose_secret_is_refused_is_taken_back() {
 #[tokio::test]
 async fn the_marks_of_a_pod_are_flipped_with_its_work() {
     let Some(fixture) = Fixture::open().await else { return };
-    let view = fixture.make(order("m1", Binding::Late)).await;
+    let view = fixture.create(order("m1", Binding::Late)).await;
     let marks = async || {
         let pod = fixture.place.pods().get("m1").await.unwrap();
         let text = |map: Option<&std::collections::BTreeMap<String, String>>, key: &str| {
@@ -91,11 +91,11 @@ async fn the_marks_of_a_pod_are_flipped_with_its_work() {
 async fn whose_a_token_is_is_asked_once_and_remembered_for_a_while() {
     let Some(fixture) = Fixture::open().await else { return };
     fixture.place.add_account("warm").await;
-    let view = fixture.make(order("m1", Binding::Late)).await;
+    let view = fixture.create(order("m1", Binding::Late)).await;
     let token = MachineToken::new(fixture.place.token("warm", Some(AUDIENCE), Some("m1")).await);
     let identity = MachineRef { name: "m1".into(), uid: view.uid.clone() };
     assert_eq!(fixture.provider.review(&token).await, TokenReview::Belongs(identity.clone()));
-    // Without its pod the token is worth nothing, and whoever asks the server learns that.
+    // Without its pod the token is worth nothing, and the server says so.
     let now = kube::api::DeleteParams { grace_period_seconds: Some(0), ..Default::default() };
     fixture.place.pods().delete("m1", &now).await.unwrap();
     let stranger = Fixture::in_place(Arc::clone(&fixture.place)).provider;

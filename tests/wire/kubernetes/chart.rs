@@ -122,7 +122,7 @@ fn every_value_of_the_chart_is_used_and_every_use_has_a_value() {
     }
     for key in values.as_object().unwrap().keys() {
         let is_used = used.iter().any(|path| path.split('.').next() == Some(key));
-        assert!(is_used, "nobody uses the value `{key}`");
+        assert!(is_used, "no template uses the value `{key}`");
     }
     let image = values["image"].as_str().unwrap();
     assert_eq!(image, format!("ostler:{}", env!("CARGO_PKG_VERSION")), "the image of this version");

@@ -31,13 +31,13 @@ impl Fixture {
         Self { place, provider }
     }
 
-    pub(super) async fn make(&self, order: CreateOrder) -> MachineView {
+    pub(super) async fn create(&self, order: CreateOrder) -> MachineView {
         self.provider.create(order).await.unwrap()
     }
 
     /// Makes a late-bound pod, puts it on the node and says how it is.
     pub(super) async fn stand(&self, name: &str, status: Value) -> MachineView {
-        self.make(order(name, Binding::Late)).await;
+        self.create(order(name, Binding::Late)).await;
         self.place.bind(name).await;
         self.place.say(name, status).await;
         self.view(name).await

@@ -71,7 +71,7 @@ async fn a_pod_that_is_not_built_by_us_proves_nothing() {
 #[tokio::test]
 async fn a_runner_without_a_poller_is_judged_by_the_forge_once_it_started() {
     let Some(fixture) = Fixture::open().await else { return };
-    fixture.make(order("early", Binding::Early)).await;
+    fixture.create(order("early", Binding::Early)).await;
     fixture.place.bind("early").await;
     let before = fixture.view("early").await;
     assert_eq!((before.began, before.worker), (Began::Never, Worker::Absent));
@@ -83,12 +83,12 @@ async fn a_runner_without_a_poller_is_judged_by_the_forge_once_it_started() {
 #[tokio::test]
 async fn a_pod_deleted_under_us_is_not_found_and_its_successor_lives() {
     let Some(fixture) = Fixture::open().await else { return };
-    let first = fixture.make(order("same-name", Binding::Late)).await;
+    let first = fixture.create(order("same-name", Binding::Late)).await;
     fixture.place.pods().delete("same-name", &Default::default()).await.unwrap();
     assert_eq!(fixture.provider.read(&exact(&first)).await, Sighting::Absent);
     let answer = fixture.provider.delete(&exact(&first), Grace::Usual).await.unwrap();
     assert_eq!(answer, Deletion::NotFound);
-    let second = fixture.make(order("same-name", Binding::Late)).await;
+    let second = fixture.create(order("same-name", Binding::Late)).await;
     for grace in [Grace::Usual, Grace::Zero] {
         let answer = fixture.provider.delete(&exact(&first), grace).await.unwrap();
         assert_eq!(answer, Deletion::NotFound);

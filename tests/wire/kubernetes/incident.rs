@@ -41,11 +41,11 @@ const NEVER: Duration = Duration::from_hours(48);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Guard {
     Ours,
-    /// Somebody's who takes silence for proof.
+    /// A guard that takes silence for proof.
     Careless,
 }
 
-/// The pods and whoever may do things to them, on a runtime whose time is real.
+/// The pods and the provider that acts on them, on a runtime whose time is real.
 struct Fixture {
     runtime: Runtime,
     place: Arc<Place>,
@@ -119,8 +119,8 @@ impl Fixture {
         });
     }
 
-    /// Takes a pod away whose twin is gone, as its kubelet would: only if somebody deleted it.
-    fn bury(&self, name: &MachineName) {
+    /// Takes a pod away whose twin is gone, as its kubelet would: only if it was deleted.
+    fn remove_deleted_pod(&self, name: &MachineName) {
         let (place, name) = (Arc::clone(&self.place), name.to_string());
         self.really(async move {
             let pod = place.pods().get_opt(&name).await.unwrap();
@@ -196,7 +196,7 @@ impl Inventory for Twins {
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
         match self.world.read(&by_name(machine.name.as_str())).await {
             Sighting::Seen(view) => self.fixture.mirror(&view),
-            Sighting::Absent => self.fixture.bury(&machine.name),
+            Sighting::Absent => self.fixture.remove_deleted_pod(&machine.name),
             Sighting::Unknown(_) => {}
         }
         self.fixture.read(machine.clone())
@@ -247,7 +247,7 @@ impl MachineSink for Relay {
     }
 
     fn missed(&self, machine: MachineName) {
-        self.fixture.bury(&machine);
+        self.fixture.remove_deleted_pod(&machine);
         self.sink.missed(machine);
     }
 }
@@ -278,7 +278,7 @@ fn play(fixture: &Arc<Fixture>, tell: impl AsyncFnOnce(&mut Watched)) {
     });
 }
 
-/// A runner in the middle of a job that nobody knows of, and whose claim was released.
+/// A runner in the middle of a job that was never reported, and whose claim was released.
 struct Released {
     row: Instance,
     /// The job it was made for.
@@ -295,7 +295,7 @@ async fn release(world: &mut Watched, fixture: &Fixture) -> Released {
     assert!(world.comes(MINUTE, |world| !world.rows().is_empty()).await);
     let row = world.rows().remove(0);
     assert!(world.reaches(&row.id, State::Reserved, 2 * MINUTE).await);
-    // The forge gives the runner another job, and nobody ever hears of it.
+    // The forge gives the runner another job, and no report of it ever arrives.
     world.lose_hooks(HookKind::Queued, 1);
     world.lose_hooks(HookKind::InProgress, 1);
     let taken = world.queue(&["linux"], 90 * MINUTE);
@@ -303,18 +303,18 @@ async fn release(world: &mut Watched, fixture: &Fixture) -> Released {
     assert!(world.comes(MINUTE, |world| world.working(&row.machine) == Some(taken)).await);
     let began = world.now();
     let uid = fixture.pod(&row.machine).expect("a pod").metadata.uid;
-    // Whoever is made for the released job never comes up: the sweeps find one of each kind.
+    // The instance for the released job never comes up: the sweeps find one of each kind.
     world.next_machine(Fate::NeverBoots);
     assert!(world.reaches(&row.id, State::Idle, 2 * MINUTE).await);
     let released = |what: &What| matches!(what, What::OfferEnded(_, OfferEnd::Requeued));
-    assert_eq!(told(world, &row, released), 1, "the claim is released once");
+    assert_eq!(reported(world, &row, released), 1, "the claim is released once");
     let into_the_job = world.now() - began;
     assert!((45_000..49_000).contains(&into_the_job), "{into_the_job} ms into the job");
     Released { row, claimed, taken, uid }
 }
 
 /// Returns how many events of a timeline are such.
-fn told(world: &Watched, row: &Instance, is_it: fn(&What) -> bool) -> usize {
+fn reported(world: &Watched, row: &Instance, is_it: fn(&What) -> bool) -> usize {
     world.timeline(&row.id).into_iter().filter(|event| is_it(&event.what)).count()
 }
 
@@ -332,7 +332,7 @@ fn claim_released_46_seconds_into_a_job_and_the_reaper_ticks_for_an_hour() {
         assert_eq!((pod.metadata.uid, pod.metadata.deletion_timestamp), (uid, None));
         assert_eq!(world.working(&row.machine), Some(taken), "and so does its job");
         let refused = |what: &What| matches!(what, What::Refused { .. } | What::DeregisterRefused);
-        assert!(told(world, &row, refused) > 0, "the refusal: {:#?}", world.timeline(&row.id));
+        assert!(reported(world, &row, refused) > 0, "the refusal: {:#?}", world.timeline(&row.id));
         // In the same sweeps the one that never began was taken away.
         let reaped = world.deletes().into_iter().find(|call| call.machine != row.machine);
         let reaped = reaped.expect("the other pod was deleted");

@@ -32,7 +32,7 @@ async fn the_end_of_the_runners_log_is_kept_and_made_harmless() {
 }
 
 #[tokio::test]
-async fn lines_that_are_too_long_do_not_cost_the_last_words() {
+async fn lines_that_are_too_long_do_not_cost_the_end_of_the_log() {
     let Some(fixture) = Fixture::open().await else { return };
     let view = fixture.stand("long", runner("Failed", ended(1, "Error"))).await;
     let line = "x".repeat(20_000);

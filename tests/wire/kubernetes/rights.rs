@@ -1,4 +1,4 @@
-//! Least privilege, on a server with RBAC on: the shipped role is enough, and whoever takes one
+//! Least privilege, on a server with RBAC on: the shipped role is enough, and a role without one
 //! verb away is told which.
 
 use std::collections::BTreeSet;
@@ -130,7 +130,7 @@ async fn refused(fixture: &Fixture, provider: &Kubernetes, right: &Right) -> Str
         }
         ("get", "pods") => format!("{:?}", provider.read(&pod).await),
         ("list", "pods") => format!("{:?}", provider.list().await),
-        ("watch", "pods") => told_in_the_log(provider).await,
+        ("watch", "pods") => logged_failure(provider).await,
         ("delete", "pods") => {
             let exact = exact(&fixture.view("there").await);
             provider.delete(&exact, Grace::Usual).await.unwrap_err().to_string()
@@ -149,7 +149,7 @@ async fn refused(fixture: &Fixture, provider: &Kubernetes, right: &Right) -> Str
             let token = fixture.place.token("less-0", Some(AUDIENCE), None).await;
             format!("{:?}", provider.review(&MachineToken::new(token)).await)
         }
-        other => panic!("nobody tries {other:?}"),
+        other => panic!("no test tries {other:?}"),
     }
 }
 
@@ -169,7 +169,7 @@ async fn leaving_refused(provider: &Kubernetes) -> String {
 }
 
 /// Watches until the log says what is wrong. This test has one thread, so its log is all there is.
-async fn told_in_the_log(provider: &Kubernetes) -> String {
+async fn logged_failure(provider: &Kubernetes) -> String {
     let (log, _listening) = Log::listen();
     let watching = provider.watch(Arc::new(Ear::default()));
     until("the log tells", async || log.text().contains("cannot")).await;
@@ -178,7 +178,7 @@ async fn told_in_the_log(provider: &Kubernetes) -> String {
 }
 
 #[tokio::test]
-async fn whoever_takes_one_verb_away_is_told_which() {
+async fn a_missing_verb_is_named() {
     let Some(fixture) = Fixture::open().await else { return };
     fixture.stand("there", runner("Failed", ended(1, "Error"))).await;
     fixture.place.kubelet.wrote("there", "runner", "x\n");

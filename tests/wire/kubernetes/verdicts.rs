@@ -163,7 +163,7 @@ async fn judge_removals(fixture: &Fixture) -> BTreeSet<VerdictClass> {
     seen
 }
 
-/// Judges pods that somebody else deleted: seen leaving, or just gone.
+/// Judges pods that a stranger deleted: seen leaving, or just gone.
 async fn judge_gone(fixture: &Fixture) -> BTreeSet<VerdictClass> {
     let view = fixture.stand("taken", runner("Running", running())).await;
     fixture.place.kubelet.wrote("taken", "runner", "at work\n");
@@ -232,7 +232,7 @@ async fn a_pod_the_cluster_refuses_was_never_made() {
 }
 
 #[tokio::test]
-async fn a_full_quota_is_told_as_such() {
+async fn a_full_quota_is_reported_as_such() {
     let Some(fixture) = Fixture::open().await else { return };
     fixture.place.limit_pods(0).await;
     let error = fixture.provider.create(order("one-more", Binding::Late)).await.unwrap_err();

@@ -48,12 +48,12 @@ impl Ear {
 }
 
 /// Makes many pods at a time.
-async fn make_many(fixture: &Fixture) {
-    let make = |at: usize| {
+async fn create_many(fixture: &Fixture) {
+    let create = |at: usize| {
         let provider = fixture.provider.clone();
         async move { provider.create(order(&format!("m{at}"), Binding::Late)).await.unwrap() }
     };
-    let pods = futures_util::stream::iter(0..MANY).map(make).buffer_unordered(16);
+    let pods = futures_util::stream::iter(0..MANY).map(create).buffer_unordered(16);
     assert_eq!(pods.count().await, MANY);
 }
 
@@ -68,33 +68,34 @@ async fn a_server_that_is_killed_and_comes_back_costs_no_pod() {
     let fixture = Fixture { provider: Kubernetes::open(quiet).unwrap(), place };
     let ear = Arc::new(Ear::default());
     let watching = fixture.provider.watch(Arc::<Ear>::clone(&ear));
-    make_many(&fixture).await;
+    create_many(&fixture).await;
     until("all are heard of", async || ear.count(&MachinePhase::Booting) == MANY).await;
     assert!(!log.text().contains("no longer knows"), "so far nothing was forgotten");
     let before = uids(&fixture).await;
 
-    for turn in 1..=2 {
+    for index in 1..=2 {
         // What happens now is not ours to watch: when the server is back and etcd has forgotten
         // its past, it cannot tell whether we missed something.
-        fixture.place.add_account(&format!("somebody-{turn}")).await;
+        fixture.place.add_account(&format!("account-{index}")).await;
         cluster.down().await;
         cluster.forget_the_past();
         assert!(matches!(fixture.provider.read(&by_name("m0")).await, Sighting::Unknown(_)));
         assert!(matches!(fixture.provider.list().await, Observation::Unusable(_)));
         cluster.up().await;
         assert_eq!(cluster.calls("LIST").await, 0, "its figures begin again");
-        let name = format!("m{turn}");
+        let name = format!("m{index}");
         fixture.place.bind(&name).await;
         fixture.place.say(&name, runner("Running", running())).await;
-        until("what changed is heard of", async || ear.count(&MachinePhase::Running) == turn).await;
+        until("what changed is heard of", async || ear.count(&MachinePhase::Running) == index)
+            .await;
         // 410 Gone: the watch was told so, and listed everything once.
         let forgotten = log.text().matches("no longer knows").count();
-        assert_eq!(forgotten, turn, "{}", log.text());
+        assert_eq!(forgotten, index, "{}", log.text());
         assert!(log.text().contains("too old resource version"), "{}", log.text());
         assert_eq!(cluster.calls("LIST").await, 1, "one listing");
         assert_eq!(cluster.calls("DELETE").await, 0, "no pod is touched");
     }
-    assert_eq!(ear.missed(), BTreeSet::new(), "nobody is missed for the server's sake");
+    assert_eq!(ear.missed(), BTreeSet::new(), "no pod is missed while the server is away");
     assert_eq!(ear.last.lock().unwrap().len(), MANY);
     assert_eq!(uids(&fixture).await, before, "every pod is the one it was");
     // One that really goes is missed.
@@ -104,7 +105,7 @@ async fn a_server_that_is_killed_and_comes_back_costs_no_pod() {
     drop(watching);
 }
 
-/// Returns the ids of all pods that nobody is deleting.
+/// Returns the ids of all pods that are not being deleted.
 async fn uids(fixture: &Fixture) -> BTreeSet<String> {
     let pods = fixture.place.pods().list(&Default::default()).await.unwrap();
     let staying = pods.items.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
@@ -116,12 +117,12 @@ async fn a_listing_that_shows_nothing_proves_nothing() {
     let Some(fixture) = Fixture::open().await else { return };
     let names: Vec<String> = (0..10).map(|at| format!("m{at}")).collect();
     for name in &names {
-        fixture.make(order(name, Binding::Late)).await;
+        fixture.create(order(name, Binding::Late)).await;
     }
     let ear = Arc::new(Ear::default());
     let watching = fixture.provider.watch(Arc::<Ear>::clone(&ear));
     until("all are heard of", async || ear.last.lock().unwrap().len() == names.len()).await;
-    // Somebody takes the label away by which pods are listed: all are there, and no listing
+    // A stranger takes the label away by which pods are listed: all are there, and no listing
     // and no watch shows them any more.
     let params = PatchParams::default();
     for label in [json!(null), json!("ostler")] {

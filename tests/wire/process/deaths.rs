@@ -19,7 +19,7 @@ async fn death_of(script: &str) -> (ExitFacts, String) {
 }
 
 #[tokio::test]
-async fn exits_and_signals_are_told_apart() {
+async fn exits_and_signals_are_distinguished() {
     for (script, code, signal) in [
         ("echo fine; exit 0", 0, None),
         ("echo outdated >&2; exit 7", 7, None),
@@ -38,7 +38,7 @@ async fn exits_and_signals_are_told_apart() {
 }
 
 #[tokio::test]
-async fn both_outputs_are_in_the_log_to_the_last_word() {
+async fn both_outputs_are_in_the_log_to_the_last_line() {
     let (_, said) = death_of("echo first; echo second >&2; printf last; exit 1").await;
     assert_eq!(said, "first\nsecond\nlast");
 }
@@ -70,14 +70,16 @@ async fn a_runner_whose_files_cannot_be_had_never_began() {
 }
 
 #[tokio::test]
-async fn a_death_for_memory_is_told_from_other_kills() {
+async fn a_death_for_memory_is_distinguished_from_other_kills() {
     let mut fixture = Fixture::running("echo hungry; exec tail /dev/zero");
     fixture.settings.limits = Limits { memory: Some(32 << 20), pids: Some(64) };
     let provider = fixture.provider();
     provider.create(order("m1")).await.unwrap();
     let plan = std::fs::read_to_string(fixture.home("m1").join("plan.json")).unwrap();
     if !plan.contains("\"cgroup\": true") {
-        crate::support::skip::say("no cgroup can be made here, so nobody counts deaths for memory");
+        crate::support::skip::say(
+            "no cgroup can be made here, so deaths for memory are not counted",
+        );
         away(&provider, "m1").await;
         return;
     }

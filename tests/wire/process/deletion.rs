@@ -1,4 +1,4 @@
-//! Nothing lives on after a delete, and nobody else is hit by one.
+//! Nothing lives on after a delete, and no other process is hit by one.
 
 use std::process::Command;
 use std::time::Duration;
@@ -141,9 +141,9 @@ async fn a_work_directory_that_is_not_mounted_proves_nothing() {
     provider.delete(&named("m1"), Grace::Usual).await.unwrap_err();
 }
 
-/// A disk that hangs, played by a file that nobody writes: it keeps whoever opens it.
+/// A disk that hangs, played by a file without a writer: it blocks every reader.
 #[test]
-fn a_disk_that_hangs_holds_a_few_threads_and_nobody_else() {
+fn a_disk_that_hangs_holds_a_few_threads_and_no_other_call() {
     // Named threads can be counted apart from those of other tests in this process.
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().thread_name(DISK_THREAD).build().unwrap();

@@ -19,7 +19,7 @@ fn warm(name: &str) -> CreateOrder {
     CreateOrder { pool: Arc::new(pool), ..order }
 }
 
-/// A fixture whose machines ask where nobody answers.
+/// A fixture whose machines ask where no server answers.
 fn unanswered() -> Fixture {
     let mut fixture = Fixture::running("echo began; exit 0");
     fixture.settings.public_url = Some("http://127.0.0.1:9".into());
@@ -69,7 +69,7 @@ async fn a_machine_that_waits_for_work_begins_nothing_and_goes_at_once() {
 }
 
 #[tokio::test]
-async fn a_keeper_told_to_stop_while_it_waits_says_that_the_runner_never_began() {
+async fn a_keeper_that_is_stopped_while_it_waits_says_that_the_runner_never_began() {
     let fixture = unanswered();
     let provider = fixture.provider();
     provider.create(warm("m1")).await.unwrap();

@@ -106,7 +106,7 @@ async fn a_runner_whose_keeper_was_killed_is_in_doubt_until_it_ends() {
         matches!(seen(&provider, "m1").await.phase, MachinePhase::Doubt(_)).then_some(())
     })
     .await;
-    assert!(!fixture.living().is_empty(), "looking kills nobody");
+    assert!(!fixture.living().is_empty(), "a look kills no process");
     fs::write(fixture.work("m1").join("end"), "").unwrap();
     until("its runner has gone", async || (fixture.living().len() == 1).then_some(())).await;
     assert!(matches!(seen(&provider, "m1").await.phase, MachinePhase::Doubt(_)), "one ran away");
@@ -136,7 +136,7 @@ async fn a_number_that_is_used_again_is_not_taken_for_the_keeper() {
         }
         fs::write(fixture.home("m1").join("keeper.json"), known.to_string()).unwrap();
         let view = seen(&provider, "m1").await;
-        assert_eq!(view.phase, MachinePhase::Over(ExitFacts::default()), "nobody says how");
+        assert_eq!(view.phase, MachinePhase::Over(ExitFacts::default()), "no report says how");
         assert_eq!(view.worker, Worker::Absent);
     }
     away(&provider, "m1").await;
@@ -160,7 +160,7 @@ async fn a_machine_whose_maker_died_too_early_is_over_and_never_began() {
     away(&provider, "m1").await;
 }
 
-/// Hears nothing; it is only looked whether somebody still holds it.
+/// Hears nothing; the test only checks whether it is still held.
 struct Deaf;
 
 impl MachineSink for Deaf {
@@ -174,8 +174,8 @@ async fn a_provider_that_was_replaced_is_no_longer_watched() {
     let sink = Arc::new(Deaf);
     let provider = fixture.provider();
     let watching = provider.watch(Arc::clone(&sink) as _);
-    assert!(Arc::strong_count(&sink) > 1, "nobody watches");
+    assert!(Arc::strong_count(&sink) > 1, "no watcher holds it");
     drop((provider, watching));
     // Each reload would leave one more behind.
-    until("nobody watches", async || (Arc::strong_count(&sink) == 1).then_some(())).await;
+    until("the watcher is gone", async || (Arc::strong_count(&sink) == 1).then_some(())).await;
 }

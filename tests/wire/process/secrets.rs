@@ -103,7 +103,7 @@ async fn a_runner_sees_no_variable_that_was_not_meant_for_it() {
 #[tokio::test]
 async fn a_runner_of_another_user_reads_its_own_files_and_none_of_the_keepers() {
     if !rustix::process::geteuid().is_root() {
-        crate::support::skip::say("only root can start runners as somebody else");
+        crate::support::skip::say("only root can start runners as another user");
         return;
     }
     let mut fixture =
