@@ -9,18 +9,16 @@
 //! A checker decides nothing and repairs nothing. It returns what is broken, in words; tests
 //! fail on it, and production [reports](report) it: `invariant_violations_total` must read 0.
 
-mod diagram;
 mod jobs;
 mod moves;
 mod rows;
 mod scan;
 mod table;
-mod warrants;
 
 use std::fmt;
 
-pub use diagram::{Passage, passage};
 pub use jobs::check_job;
+pub use moves::{Passage, passage};
 pub use rows::{check_rows, check_save};
 pub use scan::{Snapshot, check_budget, scan};
 pub use table::{Checked, INVARIANTS, Invariant};

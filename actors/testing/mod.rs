@@ -26,7 +26,6 @@ mod provider;
 mod script;
 pub mod sim;
 mod store;
-mod trace;
 mod watched;
 mod world;
 
@@ -37,12 +36,11 @@ pub use faults::{
     Faults, ForgeFaults, MachineFaults, PeopleFaults, ProviderFaults, StoreFaults, Weather,
 };
 pub use forge::{ForgeState, JobStage, SimForge, SimJob, SimRunner};
-pub use observed::{DeleteCalled, Observed, Refused, Seen};
+pub use observed::{DeleteCalled, Observed, Refused, Seen, Trace};
 pub use outside::{Outside, Shared};
 pub use provider::{Kind, Machine, Machines, SimProvider, Stage};
 pub use script::{CreatePlan, Death, DeletePlan, Fate, HookKind, MintPlan, Point, Resists, Script};
 pub use store::{MemoryRecords, SimStore};
-pub use trace::Trace;
 pub use watched::{Watched, start_fleet};
 pub use world::{Daemon, Leftovers, Plan, SimPorts, Watcher, Workload, World, pool};
 

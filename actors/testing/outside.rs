@@ -17,11 +17,11 @@ use super::dice::{Dice, Rate};
 use super::faults::Faults;
 use super::forge::ForgeState;
 use super::happening::Happening;
+use super::observed::Trace;
 use super::observed::{Observed, Seen};
 use super::provider::Machines;
 use super::script::Script;
 use super::store::MemoryRecords;
-use super::trace::Trace;
 use super::world::Workload;
 use crate::model::{ForgeId, InstanceId, PoolId, PoolSpec, Timestamp};
 

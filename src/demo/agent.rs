@@ -2,21 +2,25 @@
 //!
 //! It is a real process with real ends: it exits, aborts, is killed, runs out of memory, hangs or
 //! takes its keeper with it, as the job's script asks, so that the daemon has something to explain.
+//!
+//! It has one thread and waits for each answer.
 
 #![expect(
     clippy::disallowed_methods,
     reason = "a process of its own with one thread: no actor waits for it, no test pauses it"
 )]
-
 use std::io;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use http::Request;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process};
 use serde::{Deserialize, Serialize};
+use tokio::runtime::{Builder, Runtime};
 
-use super::wire::{Answer, Caller};
+use crate::client::{CallLimits, HttpClient};
+use crate::errors::chain;
 
 /// How often a job says that it goes on.
 const RENEWAL: Duration = Duration::from_millis(500);
@@ -135,4 +139,45 @@ fn signal_self(what: Signal) -> io::Result<()> {
 
 fn signal(whom: Pid, what: Signal) -> io::Result<()> {
     kill_process(whom, what).map_err(io::Error::from)
+}
+
+/// Longer than the server lets anyone wait.
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
+/// More than any job's description.
+const MAX_ANSWER_BYTES: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) body: String,
+}
+
+/// Calls the simulated GitHub as one runner.
+pub(super) struct Caller {
+    runtime: Runtime,
+    client: HttpClient,
+    host: String,
+    bearer: String,
+}
+
+impl Caller {
+    pub(super) fn new(host: &str, bearer: &str) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let limits = CallLimits { timeout: CALL_TIMEOUT, body_bytes: MAX_ANSWER_BYTES };
+        let client = HttpClient::plain(limits);
+        Ok(Self { runtime, client, host: host.into(), bearer: format!("Bearer {bearer}") })
+    }
+
+    /// Posts a body as JSON.
+    pub(super) fn post(&self, path: &str, body: &str) -> io::Result<Answer> {
+        let request = Request::post(format!("http://{}{path}", self.host))
+            .header("Authorization", &self.bearer)
+            .header("Content-Type", "application/json")
+            .body(body.as_bytes().to_vec())
+            .map_err(io::Error::other)?;
+        let answer = self.runtime.block_on(self.client.call(request));
+        let answer = answer.map_err(|error| io::Error::other(chain(&error)))?;
+        let body = String::from_utf8_lossy(answer.body()).into_owned();
+        Ok(Answer { status: answer.status().as_u16(), body })
+    }
 }

@@ -2,20 +2,16 @@
 //! that needs no account and no network.
 //!
 //! ```text
-//!   stage   a temporary folder, a simulated GitHub, a configuration (`config_template`), the daemon
-//!   jobs    what is queued: most end well, some die in every interesting way
+//!   stage   a temporary folder, a simulated GitHub, a configuration (`config_template`), the jobs
 //!   agent   the runner: one process a job, with real ends
-//!   show    runs it; `progress` is what is seen meanwhile, `summary` at the end
+//!   show    runs it and prints its progress; `summary` is printed at the end
 //! ```
 
 pub mod agent;
 pub mod config_template;
 pub mod github;
-mod jobs;
-mod progress;
 mod show;
 mod stage;
 mod summary;
-mod wire;
 
 pub use show::{Ending, show};

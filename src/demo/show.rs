@@ -1,13 +1,15 @@
 //! Runs the demo: queue, watch, drain, sum up.
+//!
+//! Meanwhile it shows one line that changes on a terminal, else a line now and then.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::mail::{ActorRef, Reply};
-use ostler_actors::model::{InstanceId, PoolId, RequestedBy, Urgency};
+use ostler_actors::model::{InstanceId, PoolId, RequestedBy, State, Urgency};
 use ostler_actors::ports::Records as _;
 use ostler_actors::registry::Registry;
 use tokio::sync::{mpsc, watch};
@@ -15,9 +17,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::github::{SimJob, SimStage};
-use super::progress::Progress;
 use super::stage::Stage;
-use super::{jobs, summary};
+use super::{stage, summary};
 use crate::config::Problems;
 use crate::daemon::{Daemon, Ended, Service, StartError, stop_on_signal};
 use crate::store::SqlStore;
@@ -125,7 +126,7 @@ impl Demo {
         asked: &mut watch::Receiver<bool>,
     ) -> bool {
         // The other jobs tell the daemon where to ask for the one it was not told of.
-        if count > jobs::RARE {
+        if count > stage::RARE {
             self.stage.github.lie(|lies| lies.lost_webhooks = 1);
         }
         self.stage.github.lie(|lies| lies.reordered = REORDERED_JOBS);
@@ -143,7 +144,7 @@ impl Demo {
     }
 
     fn queue(&self, number: u32) {
-        self.stage.github.queue(&jobs::place(), jobs::plan(number));
+        self.stage.github.queue(&stage::place(), stage::plan(number));
     }
 
     /// Lets jobs come until a signal asks to stop.
@@ -244,4 +245,56 @@ impl Demo {
         // How it ended was shown already.
         drop(self.running.await);
     }
+}
+
+/// How far apart lines are where they cannot be overwritten.
+const BREATH: Duration = Duration::from_secs(1);
+
+/// Holds the line that was shown last.
+#[derive(Default)]
+pub(super) struct Progress {
+    shown: String,
+    since: Option<Instant>,
+}
+
+impl Progress {
+    /// Shows where things stand, if that changed.
+    pub(super) fn show(&mut self, jobs: &[SimJob], registry: &Registry) {
+        let terminal = io::stdout().is_terminal();
+        let line = line(jobs, registry);
+        let breathless = self.since.is_some_and(|since| since.elapsed() < BREATH);
+        if line == self.shown || (!terminal && breathless) {
+            return;
+        }
+        if terminal {
+            print!("\r\x1b[2K{line}");
+            drop(io::stdout().flush());
+        } else {
+            println!("{line}");
+        }
+        self.shown = line;
+        self.since = Some(Instant::now());
+    }
+
+    /// Says something that stays.
+    pub(super) fn say(&mut self, text: &str) {
+        if io::stdout().is_terminal() && !self.shown.is_empty() {
+            println!();
+        }
+        self.shown.clear();
+        println!("{text}");
+    }
+}
+
+fn line(jobs: &[SimJob], registry: &Registry) -> String {
+    let over = jobs.iter().filter(|job| matches!(job.stage, SimStage::Completed(_))).count();
+    let rows = registry.instances();
+    let count = |state: &State| rows.iter().filter(|row| row.state == *state).count();
+    let states = State::ALL.iter().map(|state| (count(state), state));
+    let parts: Vec<String> = states
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, state)| format!("{count} {state}"))
+        .collect();
+    let runners = if parts.is_empty() { "none".into() } else { parts.join(", ") };
+    format!("jobs {over}/{} over · runners: {runners}", jobs.len())
 }

@@ -4,7 +4,6 @@
 //! could be read in two ways. Each story shows first that the fault really struck, and then that the
 //! harm it once did does not follow.
 
-mod adopting;
 mod creating;
 mod offers;
 mod watches;

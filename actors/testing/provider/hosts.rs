@@ -1,13 +1,16 @@
 //! What happens to machines from outside: lost hosts, doubt, and other people's hands.
+//!
+//! Machines that resist their deletion, and providers that do not answer at all, belong here too.
 
+use std::future::pending;
 use std::sync::Arc;
 
-use super::Stage;
+use super::{Hand, SimProvider, Stage};
 use crate::model::{HostName, MachineName, PoolSpec, Stamp};
-use crate::ports::{CreateOrder, Jit};
+use crate::ports::{CreateOrder, Deletion, Jit};
 use crate::testing::happening::Happening;
 use crate::testing::outside::Outside;
-use crate::testing::script::Death;
+use crate::testing::script::{Death, Resists};
 
 impl Outside {
     /// Loses a host: its machines are dead, or only out of sight.
@@ -185,5 +188,48 @@ impl Outside {
     /// Returns whether nothing lives in a machine any more.
     pub(super) fn is_over(&self, number: u64) -> bool {
         self.machines.machines.get(&number).is_some_and(|it| matches!(it.stage, Stage::Over(_)))
+    }
+}
+
+impl SimProvider {
+    /// Never returns while the provider swallows every call.
+    pub(super) async fn swallow(&self) {
+        let index = self.index;
+        let swallowed = self
+            .shared
+            .call(|outside| {
+                let swallowed = outside.swallows(index);
+                if swallowed {
+                    outside.count("provider call swallowed");
+                }
+                swallowed
+            })
+            .await;
+        if swallowed {
+            pending::<()>().await;
+        }
+    }
+}
+
+impl Outside {
+    /// Returns whether a provider swallows every call now.
+    pub(super) fn swallows(&self, provider: usize) -> bool {
+        let until = self
+            .machines
+            .providers
+            .get(provider)
+            .and_then(|(id, _)| self.script.swallowing.get(id));
+        until.is_some_and(|until| *until > self.now())
+    }
+
+    /// Lets a machine outlive its deletion; returns nothing where no answer ever comes.
+    pub(super) fn resist(&mut self, number: u64, hand: Hand, how: Resists) -> Option<Deletion> {
+        self.count("deletion resisted");
+        match how {
+            Resists::Hangs => return None,
+            Resists::Lies => {}
+            Resists::Lingers => self.begin_leaving(number, hand),
+        }
+        Some(Deletion::Accepted)
     }
 }

@@ -4,12 +4,10 @@
 //! the runner ever began. *Witness* machines are like processes: they show a worker, and
 //! cannot prove a beginning. *Blind* machines are like VMs: they show nothing of a job.
 
-mod death;
 mod doing;
 mod hosts;
 mod life;
 mod machine_state;
-mod resist;
 mod seeing;
 
 pub(super) use doing::runner_of;

@@ -12,12 +12,10 @@
 //! in the middle of whatever they did; what was durable stays and a new daemon starts on it.
 
 mod arrivals;
-mod crowd;
 mod daemon;
 mod end;
 mod happen;
 mod harm;
-mod notices;
 mod operator_actions;
 mod plan;
 mod stage;

@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use jiff::{SignedDuration, Timestamp};
 
 use super::apps;
-use super::lies::Lies;
 use super::router::{self, Ask, Reply};
+use super::state::Lies;
 use super::state::{SeenCall, State};
 
 /// How many calls are remembered.

@@ -15,8 +15,8 @@ use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 use ostler_actors::model::{Place, Scope};
 
-use super::lies::Lies;
 use super::server::{self, Shared};
+use super::state::Lies;
 use super::state::{
     Attempt, JobPlan, SeenCall, SimHook, SimHookOwner, SimJob, SimRunner, SimStage, State,
 };

@@ -1,8 +1,8 @@
 //! A simulated GitHub that speaks real HTTP.
 //!
 //! ```text
-//!   adapter ──REST──▶ gate (who, budget, lies) ──▶ desk ──▶ State ◀── handle (queue jobs, read the truth)
-//!   daemon ◀─signed webhooks── post ◀── deliveries ──────────┘ ▲
+//!   adapter ──REST──▶ gate (who, budget, lies) ──▶ router ──▶ State ◀── handle (queue jobs, read the truth)
+//!   daemon ◀─signed webhooks── hooks ◀── deliveries ───────────┘ ▲
 //!   simulated runners ──POST /_sim/runners/listen, renew, done──┘
 //! ```
 //!
@@ -20,15 +20,12 @@
 //! The server has a thread and a runtime of its own, so it can be started from anywhere, and goes
 //! away with its handle.
 
-mod agents;
 mod apps;
 mod assign;
 mod gate;
 mod handle;
 mod hooks;
 mod jobs;
-mod lies;
-mod post;
 mod router;
 mod runners;
 mod server;
@@ -36,5 +33,6 @@ mod shapes;
 mod state;
 
 pub use handle::{Options, SimGitHub};
-pub use lies::Lies;
-pub use state::{Attempt, JobPlan, SeenCall, SimHook, SimHookOwner, SimJob, SimRunner, SimStage};
+pub use state::{
+    Attempt, JobPlan, Lies, SeenCall, SimHook, SimHookOwner, SimJob, SimRunner, SimStage,
+};

@@ -5,9 +5,9 @@ use base64::prelude::BASE64_STANDARD;
 use ostler_actors::model::{Labels, Scope};
 use serde_json::{Value, json};
 
-use super::lies::Lies;
 use super::router::{Ask, Reply, page};
 use super::shapes;
+use super::state::Lies;
 use super::state::{SimRunner, State, same_scope};
 
 /// The group that is always there.

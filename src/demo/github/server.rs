@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::router::{Ask, Reply};
 use super::state::State;
-use super::{agents, gate, post};
+use super::{assign, gate, hooks};
 
 /// How often silent runners are looked for.
 const TICK: Duration = Duration::from_millis(200);
@@ -96,9 +96,9 @@ fn serve(shared: &Arc<Shared>, place: Place) -> io::Result<(u16, actix_web::dev:
         App::new()
             .app_data(data.clone())
             .app_data(web::PayloadConfig::new(1 << 20))
-            .route("/_sim/runners/listen", web::post().to(agents::listen))
-            .route("/_sim/runners/renew", web::post().to(agents::renew))
-            .route("/_sim/runners/done", web::post().to(agents::done))
+            .route("/_sim/runners/listen", web::post().to(assign::listen))
+            .route("/_sim/runners/renew", web::post().to(assign::renew))
+            .route("/_sim/runners/done", web::post().to(assign::done))
             .default_service(web::to(rest))
     })
     .workers(1)
@@ -116,7 +116,7 @@ fn serve(shared: &Arc<Shared>, place: Place) -> io::Result<(u16, actix_web::dev:
 /// Sends webhooks and loses silent jobs.
 async fn effects(shared: Arc<Shared>) {
     loop {
-        post::send_all(&shared);
+        hooks::send_all(&shared);
         if tokio::time::timeout(TICK, shared.mail.notified()).await.is_err() {
             let lost = shared.state().lose_silent_jobs();
             if lost {
