@@ -10,6 +10,10 @@ use super::outside::Shared;
 use crate::model::Timestamp;
 use crate::ports::{Chance, Clock, Effect, Jit, Seal, Spawner};
 
+pub const SECOND: Duration = Duration::from_secs(1);
+pub const MINUTE: Duration = Duration::from_mins(1);
+pub const HOUR: Duration = Duration::from_hours(1);
+
 /// Milliseconds since the world began: the one virtual time.
 pub type Moment = u64;
 

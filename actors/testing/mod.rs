@@ -30,7 +30,10 @@ mod watched;
 mod world;
 
 pub use checks::Checker;
-pub use clock::{Moment, SimChance, SimClock, SimSeal, SimSpawner, date, in_virtual_time, millis};
+pub use clock::{
+    HOUR, MINUTE, Moment, SECOND, SimChance, SimClock, SimSeal, SimSpawner, date, in_virtual_time,
+    millis,
+};
 pub use dice::{Dice, Rate};
 pub use faults::{
     Faults, ForgeFaults, MachineFaults, PeopleFaults, ProviderFaults, StoreFaults, Weather,

@@ -7,7 +7,7 @@ use super::{Plan, Watched, in_virtual_time, millis};
 use crate::invariants::Violation;
 
 /// How many jobs come to each world.
-const JOBS: u32 = 60;
+const JOBS_PER_WORLD: u32 = 60;
 /// How long the storm goes on after the last job came.
 const AFTERMATH: Duration = Duration::from_mins(30);
 /// How many failures of a thread are told with their story.
@@ -100,7 +100,7 @@ pub enum Detail {
 
 /// Runs the world of a seed.
 pub fn run_seed(seed: u64, detail: Detail) -> Outcome {
-    run_plan(Plan::random(seed, JOBS), detail)
+    run_plan(Plan::random(seed, JOBS_PER_WORLD), detail)
 }
 
 /// Runs a world: storm, calm, and then nothing may be left.

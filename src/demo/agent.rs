@@ -9,6 +9,7 @@
     clippy::disallowed_methods,
     reason = "a process of its own with one thread: no actor waits for it, no test pauses it"
 )]
+
 use std::io;
 use std::path::Path;
 use std::thread::sleep;

@@ -24,7 +24,7 @@ use crate::daemon::{Daemon, Ended, Service, StartError, stop_on_signal};
 use crate::store::SqlStore;
 
 /// How often the demo looks.
-const POLL_INTERVAL: Duration = Duration::from_millis(250);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// How long the jobs, and then the machines, may take.
 const FINISH_TIMEOUT: Duration = Duration::from_mins(10);
 /// How many jobs GitHub gives out before older ones, at least.
@@ -179,7 +179,7 @@ impl Demo {
             if Instant::now() > until {
                 return Watched::TooLong;
             }
-            tokio::time::sleep(POLL_INTERVAL).await;
+            tokio::time::sleep(PROGRESS_INTERVAL).await;
         }
     }
 

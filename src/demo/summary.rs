@@ -13,7 +13,7 @@ use crate::ports::{DeathQuery, History as _, Page, Sequenced};
 use crate::store::SqlStore;
 
 /// How many ends are read at once.
-const PAGE: u32 = 1000;
+const DEATHS_PER_PAGE: u32 = 1000;
 /// What a delivery that never arrived is logged as.
 const LOST: u16 = 502;
 
@@ -36,7 +36,7 @@ pub(super) async fn print(
 /// Reads every end there was, the first first.
 async fn deaths(store: &SqlStore) -> io::Result<Vec<ExitRecord>> {
     let mut all = Vec::new();
-    let mut page = Page { limit: PAGE, cursor: None };
+    let mut page = Page { limit: DEATHS_PER_PAGE, cursor: None };
     loop {
         let read = store.deaths(&DeathQuery::default(), &page).await.map_err(io::Error::other)?;
         all.extend(read.items);
@@ -156,7 +156,7 @@ fn displaced(
 async fn overruled(store: &SqlStore) -> io::Result<BTreeMap<u64, InstanceId>> {
     let (mut overruled, mut seq) = (BTreeMap::new(), 0);
     loop {
-        let events = store.events_after(seq, PAGE).await.map_err(io::Error::other)?;
+        let events = store.events_after(seq, DEATHS_PER_PAGE).await.map_err(io::Error::other)?;
         let Some(last) = events.last() else { return Ok(overruled) };
         seq = last.seq;
         for Sequenced { event, .. } in events {

@@ -15,7 +15,7 @@ use ostler_actors::testing::{Dice, Faults, Plan, Watched, Weather, in_virtual_ti
 /// How many worlds a mistake has to show itself.
 const SEEDS: u64 = 100;
 /// How many jobs come to each.
-const JOBS: u32 = 12;
+const JOBS_PER_WORLD: u32 = 12;
 
 /// Makes this thread's worlds commit a mistake, until it is dropped.
 pub(super) struct Mistake;
@@ -60,7 +60,7 @@ fn hunt(mutant: Mutant) -> Hunt {
 
 /// Draws a small world in a chosen weather.
 pub(super) fn small(weather: Weather, seed: u64) -> Plan {
-    let mut plan = Plan::random(seed, JOBS);
+    let mut plan = Plan::random(seed, JOBS_PER_WORLD);
     let blind = plan.pools.iter().any(|pool| pool.provider.as_str() == "blind");
     plan.weather = weather;
     plan.faults = Faults::draw(weather, blind, &mut Dice::new(seed, 9));

@@ -69,6 +69,6 @@ fn a_failing_seed_is_printed_with_what_it_broke_and_its_story() {
     let about = failure.what.split('`').nth(1).expect("a name");
     assert!(!failure.story.is_empty() && failure.story.iter().all(|line| line.contains(about)));
     assert!(failure.story.iter().all(|line| story.contains(line)), "it is part of the whole story");
-    let words = super::in_words(&tally);
+    let words = super::report(&tally);
     assert!(words.starts_with("seed 1: I14") && words.contains(&failure.story[0]), "{words}");
 }

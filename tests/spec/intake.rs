@@ -1,15 +1,11 @@
 //! News of jobs is taken once, in whatever order it comes, and never lost once it was accepted.
 
-use std::time::Duration;
-
 use ostler_actors::model::{Closure, JobFact, JobState, PoolSpec, Scope, What};
 use ostler_actors::testing::{Faults, HookKind, Plan, Seen, Watched, pool};
 
 use super::paperwork::Paperwork as _;
 use super::story::Tell as _;
-use super::{MINUTE, SECOND, story};
-
-const HOUR: Duration = Duration::from_hours(1);
+use super::{HOUR, MINUTE, SECOND, story};
 
 /// Returns a quiet world in which the daemon never asks for open jobs once it has begun: only deliveries
 /// bring them.

@@ -24,4 +24,5 @@ mod shuffling;
 mod slots;
 mod story;
 
-use story::{MINUTE, SECOND, story};
+use ostler_actors::testing::{HOUR, MINUTE, SECOND};
+use story::story;

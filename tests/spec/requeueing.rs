@@ -12,9 +12,7 @@ use ostler_actors::testing::{
 
 use super::paperwork::{Paperwork as _, machine};
 use super::story::Tell as _;
-use super::{MINUTE, SECOND, story};
-
-const HOUR: Duration = Duration::from_hours(1);
+use super::{HOUR, MINUTE, SECOND, story};
 
 /// Returns a pool that binds late and keeps so many free.
 fn late(max: u32, min_idle: u32) -> PoolSpec {

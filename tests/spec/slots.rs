@@ -1,15 +1,11 @@
 //! A slot is given back by the exit of its instance: once, and whatever else gets lost.
 
-use std::time::Duration;
-
 use ostler_actors::model::{JobState, State};
 use ostler_actors::testing::{Death, DeletePlan, Fate, Plan, Point, Seen, Watched, pool};
 
 use super::paperwork::{Paperwork as _, machine};
 use super::story::Tell as _;
-use super::{MINUTE, SECOND, story};
-
-const HOUR: Duration = Duration::from_hours(1);
+use super::{HOUR, MINUTE, SECOND, story};
 
 #[test]
 fn f10_crash_between_any_two_saves_leaks_no_slot() {

@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use ostler_actors::model::{Event, Instance, InstanceId, MachineName, State, What};
 use ostler_actors::registry::PoolView;
-use ostler_actors::testing::{Plan, Watched, in_virtual_time};
-
-pub(super) const SECOND: Duration = Duration::from_secs(1);
-pub(super) const MINUTE: Duration = Duration::from_mins(1);
+use ostler_actors::testing::{MINUTE, Plan, Watched, in_virtual_time};
 
 /// How much of the story is shown when it fails.
 const SHOWN_EVENTS: usize = 80;

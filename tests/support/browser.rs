@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use super::{HANG_LIMIT, skip};
 
 /// How often a condition is looked at.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const PAGE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long one command of the driver may take.
 const COMMAND: Duration = Duration::from_mins(2);
 /// Where the driver may be, by distribution.
@@ -154,7 +154,7 @@ impl Browser {
                 self.text(),
                 self.console()
             );
-            tokio::time::sleep(POLL_INTERVAL).await;
+            tokio::time::sleep(PAGE_POLL_INTERVAL).await;
         }
     }
 

@@ -39,7 +39,7 @@ pub(crate) const LONG_JOB: u64 = 45_000;
 /// Milliseconds of a job that runs longer than its test.
 pub(crate) const ENDLESS_JOB: u64 = 3_600_000;
 /// How often a condition is looked at.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const DAEMON_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Holds everything around the daemons of one test.
 pub(crate) struct Stage {
@@ -416,6 +416,6 @@ pub(crate) async fn until(what: &str, mut is_true: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + HANG_LIMIT;
     while !is_true().await {
         assert!(Instant::now() < deadline, "waited {HANG_LIMIT:?} in vain until {what}");
-        tokio::time::sleep(POLL_INTERVAL).await;
+        tokio::time::sleep(DAEMON_POLL_INTERVAL).await;
     }
 }

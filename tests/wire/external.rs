@@ -49,7 +49,7 @@ impl ProviderBench for Bench {
     }
 
     async fn end_with_seven(&mut self, machine: &MachineName) {
-        self.fixture.cloud.turn(machine.as_str(), "stopped");
+        self.fixture.cloud.set_status(machine.as_str(), "stopped");
     }
 
     async fn pass(&mut self) {

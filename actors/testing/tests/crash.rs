@@ -1,11 +1,7 @@
 //! Crashes of the daemon: all of it at once, and what was durable stays.
 
-use std::time::Duration;
-
 use super::naive;
-use crate::testing::{Plan, Point, Seen, in_virtual_time, pool};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::testing::{MINUTE, Plan, Point, Seen, in_virtual_time, pool};
 
 #[test]
 fn a_crash_ends_every_task_and_the_next_daemon_has_a_new_epoch() {

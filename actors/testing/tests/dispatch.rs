@@ -9,9 +9,7 @@ use crate::instance::Dispatch;
 use crate::mail::{Gone, Mailbox};
 use crate::model::{InstanceId, RunnerName};
 use crate::ports::{Forge as _, Jit, MintOrder};
-use crate::testing::{Plan, Seen, SimForge, SimPorts, Stage, World, in_virtual_time, pool};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::testing::{MINUTE, Plan, Seen, SimForge, SimPorts, Stage, World, in_virtual_time, pool};
 
 /// A daemon that answers every question for work with the same JIT config, or lets it wait.
 fn generous(asked: Arc<AtomicU32>, waits: bool) -> impl Fn(SimPorts) -> Mailbox<ToFleet> {

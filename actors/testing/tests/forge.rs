@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::naive;
 use crate::model::{Conclusion, JobFact, RunnerName, Scope, Sighting};
 use crate::ports::{Deregistered, Forge as _, MintError, MintOrder, Roster as _, RunnerRef};
-use crate::testing::{JobStage, MintPlan, Plan, Seen, SimForge, World, in_virtual_time, pool};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::testing::{
+    JobStage, MINUTE, MintPlan, Plan, Seen, SimForge, World, in_virtual_time, pool,
+};
 
 fn acme() -> Scope {
     Scope::Organization("acme".into())

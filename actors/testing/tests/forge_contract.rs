@@ -1,7 +1,6 @@
 //! The simulated forge keeps the contract that the real adapter keeps.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::Mutex;
 
@@ -9,9 +8,7 @@ use super::naive;
 use crate::model::{RunnerName, Scope};
 use crate::ports::RunnerRef;
 use crate::testing::contract::{BenchJob, ForgeBench, forge_contract};
-use crate::testing::{HookKind, Plan, SimForge, World, in_virtual_time, pool};
-
-const MINUTE: Duration = Duration::from_mins(1);
+use crate::testing::{HookKind, MINUTE, Plan, SimForge, World, in_virtual_time, pool};
 
 /// A quiet world, made anew for every part of the contract.
 struct Bench(Mutex<World>);

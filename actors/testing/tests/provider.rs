@@ -1,7 +1,6 @@
 //! The providers: creates that are lost or late, deletes that lie, witnesses.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::naive;
 use crate::model::{
@@ -11,10 +10,8 @@ use crate::ports::{
     CreateError, CreateOrder, Deletion, Grace, Inventory as _, MachineRef, Provider as _,
 };
 use crate::testing::{
-    CreatePlan, Death, DeletePlan, Kind, Plan, SimProvider, World, in_virtual_time, pool,
+    CreatePlan, Death, DeletePlan, Kind, MINUTE, Plan, SimProvider, World, in_virtual_time, pool,
 };
-
-const MINUTE: Duration = Duration::from_mins(1);
 
 fn quiet(provider: &str) -> World {
     naive::world(Plan::quiet(vec![pool("linux", provider, 4)])).remembering()

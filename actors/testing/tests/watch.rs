@@ -1,7 +1,6 @@
 //! Watches and watchers: machines that show themselves, and checkers that see everything.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use super::naive;
 use crate::fleet::ToFleet;
@@ -10,10 +9,9 @@ use crate::model::{MachineName, MachineView, Worker};
 use crate::ports::{Inventory as _, MachineSink};
 use crate::registry::Registry;
 use crate::testing::{
-    Observed, Outside, Plan, Seen, SimProvider, Watched, Watcher, World, in_virtual_time, pool,
+    MINUTE, Observed, Outside, Plan, Seen, SimProvider, Watched, Watcher, World, in_virtual_time,
+    pool,
 };
-
-const MINUTE: Duration = Duration::from_mins(1);
 
 #[derive(Default)]
 struct Diary(Mutex<Vec<String>>);

@@ -171,7 +171,7 @@ impl Outside {
         }
     }
 
-    fn draw_instance(&mut self) -> Option<crate::model::InstanceId> {
+    fn draw_instance(&mut self) -> Option<InstanceId> {
         let ids: Vec<_> = self.records.live_rows().map(|row| row.id.clone()).collect();
         self.dice.pick(&ids).cloned()
     }

@@ -11,13 +11,13 @@ use http::Request;
 use ostler_actors::model::Scope;
 use serde_json::{Value, json};
 
-use crate::client::{CallLimits, HttpClient};
-use super::shapes;
 use super::gate::Caller;
-use super::state::Lies;
 use super::router::{Ask, Reply, page};
 use super::server::Shared;
+use super::shapes;
+use super::state::Lies;
 use super::state::{Attempt, Delivery, SimHook, SimHookOwner, State, same_scope};
+use crate::client::{CallLimits, HttpClient};
 
 impl SimHook {
     fn tells_of_jobs(&self) -> bool {

@@ -266,13 +266,13 @@ pub struct Lies {
     /// How long callers that are turned away should be silent, in seconds; none is not said.
     pub retry_after: Option<u64>,
     /// When every version of the runner ends.
-    pub version_ends: Option<jiff::Timestamp>,
+    pub version_ends: Option<Timestamp>,
     /// When every repository claims to have been pushed to last.
-    pub pushed_at: Option<jiff::Timestamp>,
+    pub pushed_at: Option<Timestamp>,
     /// The repositories the App is installed on, where it is not installed on all.
     pub selected: Option<Vec<String>>,
     /// What every runner group is, beside what it usually is.
-    pub groups_are: Vec<(&'static str, serde_json::Value)>,
+    pub groups_are: Vec<(&'static str, Value)>,
     /// How wrong the server's clock is.
     pub clock_ahead: Duration,
 }

@@ -55,7 +55,7 @@ pub(crate) fn compare(part: &mut Part, ours: &Setting, other: &Path) {
         write!(note, "the other build against itself {}", all(&spread)).expect("a string");
         let limit = spread.last().copied().unwrap_or(MAX_RATIO).max(MAX_RATIO);
         let figure = Figure::new(format!("{name} ({unit}), this / other"), median(&ratio), "times");
-        part.take(if judged { figure.at_most(limit) } else { figure }.note(note));
+        part.take(if judged { figure.at_most(limit) } else { figure }.remark(note));
     }
 }
 

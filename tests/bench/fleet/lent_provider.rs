@@ -58,7 +58,7 @@ impl LentProvider {
     }
 
     /// Returns how many machines there are.
-    pub(crate) fn standing(&self) -> usize {
+    pub(crate) fn machine_count(&self) -> usize {
         self.notice_late();
         self.machines().len()
     }

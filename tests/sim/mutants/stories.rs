@@ -6,10 +6,7 @@ use ostler_actors::fleet::ToFleet;
 use ostler_actors::invariants::Violation;
 use ostler_actors::mail::Reply;
 use ostler_actors::model::{Instance, PoolSpec, RequestedBy, State, Urgency};
-use ostler_actors::testing::{HookKind, Plan, Watched, in_virtual_time, pool};
-
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_mins(1);
+use ostler_actors::testing::{HookKind, MINUTE, Plan, SECOND, Watched, in_virtual_time, pool};
 
 fn tell(provider: &str, runners: u32, told: impl AsyncFnOnce(&mut Watched)) -> Vec<Violation> {
     let pools = vec![PoolSpec { min_idle: runners, ..pool("linux", provider, runners) }];

@@ -24,8 +24,8 @@ use ostler_actors::ports::{
     ProviderCapabilities, ProviderError, Watching,
 };
 use ostler_actors::testing::{
-    Fate, HookKind, Plan, SimForge, SimPorts, SimProvider, SimSeal, SimStore, Watched,
-    in_virtual_time, millis, pool, start_fleet,
+    Fate, HookKind, MINUTE, Plan, SECOND, SimForge, SimPorts, SimProvider, SimSeal, SimStore,
+    Watched, in_virtual_time, millis, pool, start_fleet,
 };
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -33,8 +33,6 @@ use tokio::runtime::Runtime;
 use super::fixture::{by_name, ended, part, runner, running, settings};
 use crate::support::cluster::{Cluster, Place};
 
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_mins(1);
 const NEVER: Duration = Duration::from_hours(48);
 
 /// Says whose word is taken for what a pod proves.
