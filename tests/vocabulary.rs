@@ -251,7 +251,7 @@ fn unwanted_prose(text: &str) -> Vec<(usize, String)> {
 /// Returns the sources by their path below the root.
 fn sources() -> impl Iterator<Item = (String, String)> {
     texts().filter(|(path, _)| {
-        path.ends_with(".rs")
+        Path::new(path).extension().is_some_and(|extension| extension == "rs")
             && ["src/", "actors/", "tests/"].iter().any(|folder| path.starts_with(folder))
     })
 }
