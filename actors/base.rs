@@ -26,6 +26,6 @@ pub struct Base {
 impl Base {
     /// Returns a mark for one save.
     pub(crate) fn write_id(&self) -> WriteId {
-        WriteId(self.chance.word())
+        WriteId(self.chance.bits())
     }
 }

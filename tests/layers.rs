@@ -15,10 +15,10 @@ mod graph;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Says where words are at home, and why nowhere else.
+/// Says where names are at home, and why nowhere else.
 struct Rule {
     /// Names of things, or pieces of calls such as `.mint(`.
-    words: &'static [&'static str],
+    names: &'static [&'static str],
     /// A folder (`src/store/`), a file (`src/main.rs`), or a file name anywhere (`*/actor.rs`).
     homes: &'static [&'static str],
     why: &'static str,
@@ -27,7 +27,7 @@ struct Rule {
 const RULES: &[Rule] = &[
     // Libraries: each behind one wall, so that it can be replaced and cannot leak its types.
     Rule {
-        words: &["actix", "actix_rt", "actix_web"],
+        names: &["actix", "actix_rt", "actix_web"],
         homes: &[
             "*/actor.rs",
             "actors/fleet/actor/",
@@ -40,38 +40,38 @@ const RULES: &[Rule] = &[
         why: "decisions are plain functions, and the actor library stays replaceable",
     },
     Rule {
-        words: &["dashmap"],
+        names: &["dashmap"],
         homes: &["actors/registry.rs"],
         why: "the board is the only shared memory, and its order is random",
     },
     Rule {
-        words: &["sqlx"],
+        names: &["sqlx"],
         homes: &["src/store/", "src/import/garm/db.rs"],
         why: "only the store speaks SQL, and the import reads another program's database",
     },
     Rule {
-        words: &["octocrab::"],
+        names: &["octocrab::"],
         homes: &["src/github/"],
         why: "only the GitHub adapter speaks to GitHub",
     },
     Rule {
-        words: &["kube::", "k8s_openapi"],
+        names: &["kube::", "k8s_openapi"],
         homes: &["src/providers/kubernetes/"],
         why: "only the Kubernetes provider speaks to a cluster",
     },
     Rule {
-        words: &["prometheus_client"],
+        names: &["prometheus_client"],
         homes: &["src/telemetry/"],
         why: "figures are kept in one place, with bounded labels",
     },
     Rule {
-        words: &["std::env", "env::"],
+        names: &["std::env", "env::"],
         homes: &["src/config/load.rs", "src/main.rs"],
         why: "the environment is read once, where it is checked and explained",
     },
     // Time: a decision takes `now`, so that a test or a replay can choose it.
     Rule {
-        words: &[".now()", "Clock::now"],
+        names: &[".now()", "Clock::now"],
         homes: &[
             "*/actor.rs",
             "actors/fleet/actor/",
@@ -85,7 +85,7 @@ const RULES: &[Rule] = &[
     },
     // Doing: one author for everything that happens to a machine, a registration or a row.
     Rule {
-        words: &[
+        names: &[
             "dyn Provider",
             "impl Provider",
             "Provider::create",
@@ -97,7 +97,7 @@ const RULES: &[Rule] = &[
         why: "a machine is created and deleted by its instance alone; everyone else asks it",
     },
     Rule {
-        words: &[
+        names: &[
             "dyn Forge",
             "impl Forge",
             "Forge::mint",
@@ -109,12 +109,12 @@ const RULES: &[Rule] = &[
         why: "a runner is registered and removed by its instance alone; everyone else asks it",
     },
     Rule {
-        words: &["dyn ForgeAdapter", "impl ForgeAdapter"],
+        names: &["dyn ForgeAdapter", "impl ForgeAdapter"],
         homes: &["src/github/", "src/daemon/"],
         why: "it can register and remove runners; surfaces get its services",
     },
     Rule {
-        words: &[
+        names: &[
             "ostler_actors::fleet",
             "ostler_actors::instance",
             "ostler_actors::jobs",
@@ -126,17 +126,17 @@ const RULES: &[Rule] = &[
         why: "an adapter knows the model and the ports of the core, and none of its actors",
     },
     Rule {
-        words: &["dyn InstanceRows", "impl InstanceRows"],
+        names: &["dyn InstanceRows", "impl InstanceRows"],
         homes: INSTANCE_DOERS,
         why: "the row of an instance has one writer, its actor",
     },
     Rule {
-        words: &["dyn JobRows", "impl JobRows"],
+        names: &["dyn JobRows", "impl JobRows"],
         homes: &["actors/jobs/", "actors/ports/", "actors/testing/", "src/store/", "src/daemon/"],
         why: "job rows have one writer, the ledger",
     },
     Rule {
-        words: &["dyn PoolRows", "impl PoolRows"],
+        names: &["dyn PoolRows", "impl PoolRows"],
         homes: &["actors/fleet/", "actors/ports/", "actors/testing/", "src/store/", "src/daemon/"],
         why: "pool rows have one writer, the fleet",
     },
@@ -154,7 +154,7 @@ const INSTANCE_DOERS: &[&str] = &[
 ];
 
 #[test]
-fn every_word_stays_in_its_home() {
+fn every_name_stays_in_its_home() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     for folder in ["actors", "src"] {
@@ -195,7 +195,7 @@ fn strays_in(path: &str, text: &str) -> Vec<String> {
     let mut strays = Vec::new();
     for rule in RULES.iter().filter(|rule| !rule.homes.iter().any(|home| is_home(home, path))) {
         for (number, line) in product_lines(text) {
-            if let Some(word) = rule.words.iter().find(|word| names(line, word)) {
+            if let Some(word) = rule.names.iter().find(|word| names(line, word)) {
                 let homes = rule.homes.join(", ");
                 strays.push(format!(
                     "{path} names `{word}` on line {number}; its home is {homes}: {}",
@@ -264,7 +264,7 @@ mod rules {
     use super::strays_in;
 
     #[test]
-    fn a_stray_word_is_reported_with_file_line_home_and_reason() {
+    fn a_stray_name_is_reported_with_file_line_home_and_reason() {
         let page = "use serde::Serialize;\n\nlet rows = sqlx::query(\"select 1\");\n";
         assert_eq!(
             strays_in("src/http/api.rs", page),

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The heading of a walk, and how many files it may visit.
-const WALKS: [(&str, usize); 2] = [
+const WALKTHROUGHS: [(&str, usize); 2] = [
     ("### From a webhook to the provider's create", 25),
     ("### From an operator's delete to the provider's delete", 15),
 ];
@@ -18,9 +18,9 @@ struct Stop {
 }
 
 #[test]
-fn both_walks_name_files_and_functions_that_exist_and_visit_each_file_once() {
+fn both_walkthroughs_name_files_and_functions_that_exist_and_visit_each_file_once() {
     let readme = read("actors/README.md");
-    for (heading, most) in WALKS {
+    for (heading, most) in WALKTHROUGHS {
         let stops = stops(&readme, heading);
         let mut visited = BTreeSet::new();
         for stop in &stops {

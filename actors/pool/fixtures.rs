@@ -57,7 +57,7 @@ impl Clock for TestPorts {
 }
 
 impl Chance for TestPorts {
-    fn word(&self) -> u64 {
+    fn bits(&self) -> u64 {
         self.random_calls.fetch_add(1, Ordering::Relaxed)
     }
 }

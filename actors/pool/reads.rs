@@ -44,7 +44,7 @@ pub(crate) async fn name_for(
         Ok(None) => Ok((own, None)),
         Ok(Some(origin)) => {
             let home = Home { forge: origin.forge, scope: origin.scope };
-            Ok((fresh_name(&spec.prefix, base.chance.word()), Some(home)))
+            Ok((fresh_name(&spec.prefix, base.chance.bits()), Some(home)))
         }
         Err(_) => Err(Refusal::Unsettled),
     }

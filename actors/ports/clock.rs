@@ -15,8 +15,8 @@ pub trait Clock: Send + Sync {
 
 /// Supplies unpredictability; seeded in simulation.
 pub trait Chance: Send + Sync {
-    /// Returns the next word.
-    fn word(&self) -> u64;
+    /// Returns the next 64 random bits.
+    fn bits(&self) -> u64;
 }
 
 /// A call to the outside that runs beside its actor.

@@ -67,8 +67,8 @@ impl Clock for SimClock {
 pub struct SimChance(pub(super) Arc<Shared>);
 
 impl Chance for SimChance {
-    fn word(&self) -> u64 {
-        self.0.lock().chance.word()
+    fn bits(&self) -> u64 {
+        self.0.lock().chance.bits()
     }
 }
 

@@ -15,14 +15,14 @@ impl Dice {
         Self(Pcg64Mcg::seed_from_u64(seed ^ lane.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    pub fn word(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// Returns a number below `end`; zero if there is none.
     pub fn below(&mut self, end: u64) -> u64 {
         // The high half of the product: no division, and a bias too small to measure here.
-        let wide = u128::from(self.word()) * u128::from(end);
+        let wide = u128::from(self.bits()) * u128::from(end);
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 

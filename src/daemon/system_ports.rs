@@ -63,7 +63,7 @@ impl Anchor {
 pub(super) struct SystemChance;
 
 impl Chance for SystemChance {
-    fn word(&self) -> u64 {
+    fn bits(&self) -> u64 {
         // A version 4 UUID carries 122 random bits; the fixed six are folded over random ones.
         let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
         high ^ low.rotate_left(23)

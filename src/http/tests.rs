@@ -26,7 +26,7 @@ impl Clock for Epoch {
 }
 
 impl Chance for Epoch {
-    fn word(&self) -> u64 {
+    fn bits(&self) -> u64 {
         4
     }
 }

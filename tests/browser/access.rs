@@ -45,7 +45,7 @@ async fn every_view_can_be_heard_seen_and_reached_by_keyboard() {
     let mut daemon = stage.lead().await;
     stage.queue_as("job that dies", &["self-hosted", "linux"], Step::Abort, 300);
     stage.queue_as("long build", &["self-hosted", "linux"], Step::Succeed, ENDLESS_JOB);
-    stage.queue_as("build for nobody", &["self-hosted", "windows"], Step::Succeed, 1000);
+    stage.queue_as("build for windows", &["self-hosted", "windows"], Step::Succeed, 1000);
     let page = page_of(&mut daemon);
     browser.open(&format!("{page}#/deaths"));
     browser.until_shown("aborted").await;

@@ -17,10 +17,10 @@ async fn a_jobs_name_labels_and_log_are_shown_and_do_nothing() {
     let mut daemon = stage.lead().await;
     // Its runner prints the job's name, so it is in the log tail too.
     stage.queue_as(BAD, &["self-hosted", "linux"], Step::Abort, 500);
-    stage.queue_as("for nobody", &["self-hosted", BAD], Step::Succeed, 500);
+    stage.queue_as("for no runner", &["self-hosted", BAD], Step::Succeed, 500);
     let page = page_of(&mut daemon);
     browser.open(&format!("{page}#/jobs"));
-    browser.until_shown("for nobody").await;
+    browser.until_shown("for no runner").await;
     browser.until_shown(BAD).await;
     browser.open(&format!("{page}#/deaths"));
     browser.until_shown("aborted").await;
@@ -52,14 +52,14 @@ async fn no_answer_of_the_api_can_act_on_the_page() {
     let poison = format!(
         r"const bad = {}; const real = window.fetch;
         const keys = new Set(['name', 'machine', 'host', 'text', 'why', 'reason', 'advice', 'repository', 'url', 'scope', 'image', 'detail', 'config_problem', 'credential', 'resource']);
-        const turn = (value, key) => Array.isArray(value) ? value.map((it) => turn(it, key === 'labels' || key === 'lines' || key === 'evidence' || key === 'log_tail' || key === 'explain' ? 'text' : key))
-          : value && typeof value === 'object' ? Object.fromEntries(Object.entries(value).map(([k, v]) => [k, turn(v, k)]))
+        const poisoned = (value, key) => Array.isArray(value) ? value.map((it) => poisoned(it, key === 'labels' || key === 'lines' || key === 'evidence' || key === 'log_tail' || key === 'explain' ? 'text' : key))
+          : value && typeof value === 'object' ? Object.fromEntries(Object.entries(value).map(([k, v]) => [k, poisoned(v, k)]))
           : typeof value === 'string' && key === 'url' ? 'javascript:window.pwned=1'
           : typeof value === 'string' && keys.has(key) ? value + bad : value;
         window.fetch = async (...given) => {{
           const answer = await real(...given);
           if (!String(given[0]).startsWith('/api/v1') || String(given[0]).includes('/events')) return answer;
-          return new Response(JSON.stringify({{ ...turn(await answer.json()), config_problem: bad }}), {{ status: answer.status, headers: {{ 'Content-Type': 'application/json' }} }});
+          return new Response(JSON.stringify({{ ...poisoned(await answer.json()), config_problem: bad }}), {{ status: answer.status, headers: {{ 'Content-Type': 'application/json' }} }});
         }};",
         json!(BAD)
     );
@@ -96,7 +96,7 @@ fn must_be_harmless(browser: &Browser) {
     );
     let strays = "return document.querySelectorAll('main img, main script, main iframe, main [onerror]').length";
     assert_eq!(browser.run(strays), json!(0), "a stranger's text became markup");
-    // Nobody is called so, and every browser notes a question that found nothing.
+    // No instance has this name, and every browser logs a request that found nothing.
     let noise: Vec<String> =
         browser.console().into_iter().filter(|line| !line.contains("404 (Not Found)")).collect();
     assert!(noise.is_empty(), "the console says: {noise:#?}");

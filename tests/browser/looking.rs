@@ -3,7 +3,7 @@
 use ostler::demo::agent::Step;
 use serde_json::json;
 
-use super::{VIEWPORTS, page_of, until_counted};
+use super::{VIEWPORTS, page_of, until_figure};
 use crate::support::browser::Browser;
 use crate::support::daemon::{ENDLESS_JOB, LONG_JOB, Stage, pool};
 
@@ -15,11 +15,11 @@ async fn numbers_change_without_a_reload_while_jobs_run() {
     let mut stage = Stage::on_sqlite(&pool(1, 4));
     let mut daemon = stage.lead().await;
     browser.open(&page_of(&mut daemon));
-    until_counted(&browser, "1 idle").await;
+    until_figure(&browser, "1 idle").await;
     browser.run("window.loadedOnce = 'yes'");
     let jobs = [1, 2]
         .map(|number| stage.queue_as(&format!("build {number}"), &USUAL, Step::Succeed, LONG_JOB));
-    until_counted(&browser, "2 busy").await;
+    until_figure(&browser, "2 busy").await;
     browser
         .until("the news tell of it", "return document.querySelectorAll('.news li').length > 3")
         .await;
@@ -40,12 +40,12 @@ async fn numbers_change_without_a_reload_while_jobs_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pool_is_drained_and_resumed_after_a_second_word() {
+async fn a_pool_is_drained_and_resumed_after_a_confirmation() {
     let Some(browser) = Browser::start() else { return };
     let mut stage = Stage::on_sqlite(&pool(1, 2));
     let mut daemon = stage.lead().await;
     browser.open(&page_of(&mut daemon));
-    until_counted(&browser, "1 idle").await;
+    until_figure(&browser, "1 idle").await;
 
     browser.click(".pool button");
     browser.until_shown("Drain linux?").await;
@@ -56,7 +56,7 @@ async fn a_pool_is_drained_and_resumed_after_a_second_word() {
     browser.click(".pool button");
     browser.click("#ask-yes");
     browser.until_shown("draining").await;
-    until_counted(&browser, "nobody here").await;
+    until_figure(&browser, "nobody here").await;
     browser
         .until(
             "the button offers the way back",
@@ -66,7 +66,7 @@ async fn a_pool_is_drained_and_resumed_after_a_second_word() {
     browser.click(".pool button");
     browser.until_shown("Resume linux?").await;
     browser.click("#ask-yes");
-    until_counted(&browser, "1 idle").await;
+    until_figure(&browser, "1 idle").await;
     browser
         .until("nothing is said of draining", "return !document.querySelector('.pool .mark')")
         .await;
@@ -75,7 +75,7 @@ async fn a_pool_is_drained_and_resumed_after_a_second_word() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_instance_is_deleted_after_a_second_word_and_its_life_says_why() {
+async fn an_instance_is_deleted_after_a_confirmation_and_its_timeline_says_why() {
     let Some(browser) = Browser::start() else { return };
     let mut stage = Stage::on_sqlite(&pool(1, 1));
     let mut daemon = stage.lead().await;
@@ -117,7 +117,7 @@ async fn an_instance_is_deleted_after_a_second_word_and_its_life_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_death_is_found_by_its_cause_and_tells_its_life_verdict_and_last_words() {
+async fn a_death_is_found_by_its_cause_and_shows_timeline_verdict_and_log() {
     let Some(browser) = Browser::start() else { return };
     let mut stage = Stage::on_sqlite(&pool(0, 2));
     let mut daemon = stage.lead().await;
@@ -172,7 +172,7 @@ async fn instances_are_filtered_by_pool_state_and_name() {
     browser.run("const it = document.getElementById('f-pool'); it.value = ''; it.dispatchEvent(new Event('change'))");
     browser.type_into("#f-text", "LINUX-");
     browser.until("two are left", &rows(2)).await;
-    browser.type_into("#f-text", "nobody-is-called-so");
+    browser.type_into("#f-text", "no-such-name");
     browser.until_shown("No instance matches.").await;
     browser.type_into("#f-text", "");
     browser.run("const it = document.getElementById('f-text'); it.value = ''; it.dispatchEvent(new Event('input'))");
@@ -191,7 +191,7 @@ async fn a_waiting_job_says_why_and_pictures_are_kept_of_every_view() {
     let mut daemon = stage.lead().await;
     stage.queue_as("long build", &USUAL, Step::Succeed, ENDLESS_JOB);
     stage.queue_as("build that waits", &USUAL, Step::Succeed, 1000);
-    stage.queue_as("build for nobody", &["self-hosted", "windows"], Step::Succeed, 1000);
+    stage.queue_as("build for windows", &["self-hosted", "windows"], Step::Succeed, 1000);
     let page = page_of(&mut daemon);
     browser.open(&format!("{page}#/jobs"));
     browser.until_shown("build that waits").await;
@@ -201,7 +201,7 @@ async fn a_waiting_job_says_why_and_pictures_are_kept_of_every_view() {
             "return [...document.querySelectorAll('.why')].some(it => it.textContent.length > 20)",
         )
         .await;
-    browser.until_shown("build for nobody").await;
+    browser.until_shown("build for windows").await;
     for (width, scheme, word) in VIEWPORTS {
         browser.size(width, 900);
         browser.prefer(scheme);

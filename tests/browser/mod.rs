@@ -27,7 +27,7 @@ fn page_of(daemon: &mut Daemon) -> String {
 }
 
 /// Waits until the first pool counts so many, for instance `2 busy`.
-async fn until_counted(browser: &Browser, text: &str) {
+async fn until_figure(browser: &Browser, text: &str) {
     let counts = "document.querySelector('.pool .counts')?.textContent";
     browser.until(text, &format!("return ({counts} ?? '').includes({})", json!(text))).await;
 }

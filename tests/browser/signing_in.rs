@@ -67,7 +67,7 @@ async fn a_person_signs_in_with_a_token_which_stays_in_the_tab() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_viewer_sees_everything_and_is_told_why_a_drain_is_refused() {
+async fn a_viewer_sees_everything_and_why_a_drain_is_refused() {
     let Some(browser) = Browser::start() else { return };
     let stage = guarded();
     let mut daemon = stage.lead().await;

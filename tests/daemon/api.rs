@@ -15,11 +15,11 @@ use crate::support::http::Client;
 const OPS: &str = "operators-own-token-4f2d";
 const EYE: &str = "viewers-own-token-91c0";
 
-/// A daemon with two tokens, and somebody who asks it.
+/// A daemon with two tokens, and its clients.
 struct House {
     stage: Stage,
     daemon: Daemon,
-    nobody: Client,
+    anonymous: Client,
     ops: Client,
     eye: Client,
 }
@@ -41,9 +41,9 @@ secret = { file = "eye" }
 "#;
         stage.write_config(&format!("{}\n{tokens}\n{pools}", stage.base()));
         let mut daemon = stage.lead().await;
-        let nobody = Client::new(daemon.address().expect("it listens"));
-        let (ops, eye) = (nobody.with(OPS), nobody.with(EYE));
-        Self { stage, daemon, nobody, ops, eye }
+        let anonymous = Client::new(daemon.address().expect("it listens"));
+        let (ops, eye) = (anonymous.with(OPS), anonymous.with(EYE));
+        Self { stage, daemon, anonymous, ops, eye }
     }
 
     /// Waits until one instance is in a state, and returns it.

@@ -44,7 +44,7 @@ struct Churn {
     led: u32,
     /// How many runners lived at each kill.
     alive: Vec<usize>,
-    /// From when on nobody may be stuck: nobody kills the daemon any more, and it had its time.
+    /// From when on no instance may be stuck: the kills are over, and the daemon had its time.
     calm_at: Timestamp,
 }
 
@@ -195,7 +195,7 @@ impl Churn {
         assert!((told..=self.stage.starts() as usize).contains(&holders.len()), "{holders:?}");
     }
 
-    /// Every row is deleted, with a record of its end, and nobody was stuck once the kills were over:
+    /// Every row is deleted, with a record of its end, and no instance was stuck once the kills were over:
     /// what needs two answers ten seconds apart gets none from daemons that live for one second.
     async fn check_rows(&self, records: &SqlStore) {
         let (mut cursor, mut rows, mut creates) = (None, 0, 0);

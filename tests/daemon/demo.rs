@@ -67,7 +67,7 @@ fn marked(place: &Path) -> Vec<String> {
     let place = place.to_str().unwrap();
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let of_ours = processes.filter_map(|process| {
-        // Somebody's process may end while it is looked at, or be none of our business.
+        // A process of another user may end while it is read, or be out of our reach.
         let read = |file| fs::read(process.path().join(file)).ok();
         let (environment, command) = (read("environ")?, read("cmdline")?);
         let words = [environment, command].map(|it| String::from_utf8_lossy(&it).into_owned());

@@ -1,4 +1,4 @@
-//! The daemon with machines that somebody else makes: crashes, wedges, and a whole life.
+//! The daemon with machines that an external provider creates: crashes, wedges, and a whole life.
 //!
 //! What exists is read from the provider's own records, never from ours.
 
@@ -72,14 +72,14 @@ impl Sky {
         gate
     }
 
-    /// Removes the pools and waits until nobody is left.
+    /// Removes the pools and waits until no instance is left.
     async fn drain(&self, daemon: &mut Daemon) {
         self.configure(&pool("other", 0, 1, ""));
         daemon.signal(Signal::HUP);
-        self.until_nobody_is_left(daemon).await;
+        self.until_none_is_left(daemon).await;
     }
 
-    async fn until_nobody_is_left(&self, daemon: &mut Daemon) {
+    async fn until_none_is_left(&self, daemon: &mut Daemon) {
         let records = self.stage.records().await;
         until("everyone is gone", async || {
             daemon.must_live();
@@ -173,7 +173,7 @@ async fn a_daemon_killed_with_a_hundred_creates_and_deletes_in_flight_leaks_and_
     std::fs::write(gate, "").expect("our folder");
 
     let mut daemon = sky.stage.lead().await;
-    sky.until_nobody_is_left(&mut daemon).await;
+    sky.until_none_is_left(&mut daemon).await;
     until("the provider is done", async || under_way() == 0).await;
     println!("{} names made, {} calls", sky.births().len(), sky.cloud.calls().len());
     sky.check();
@@ -221,7 +221,7 @@ impl Drop for Inside {
     }
 }
 
-/// A machine may come to be when nobody waits for it any more: its pool is gone from the
+/// A machine may come to be when no owner waits for it any more: its pool is gone from the
 /// configuration, and so are its last row and the daemon that ordered it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
@@ -235,7 +235,7 @@ async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
     sky.drain(&mut daemon).await;
     assert_eq!(sky.cloud.machines(), BTreeMap::new());
 
-    // The provider had begun a second one, and nobody knew.
+    // The provider had begun a second one, and no record named it.
     let late = sky.cloud.state().join("machines").join("vm-late");
     std::fs::write(&late, as_it_was).expect("our folder");
     daemon.kill();
@@ -245,7 +245,7 @@ async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
         !late.exists()
     })
     .await;
-    sky.until_nobody_is_left(&mut daemon).await;
+    sky.until_none_is_left(&mut daemon).await;
     let records = sky.stage.records().await;
     let adopted =
         |what: &What| matches!(what, What::Adopted { machine } if machine.as_str() == name);
@@ -255,7 +255,7 @@ async fn a_machine_that_appears_after_its_pool_has_gone_is_found_and_removed() {
     sky.stage.check_logs(&[]);
 }
 
-/// GARM #855: a delete is held for 12 s, and forced 2 s into it. GARM #699: whoever was deleting is
+/// GARM #855: a delete is held for 12 s, and forced 2 s into it. GARM #699: the deleting owner is
 /// gone before the delete is answered. Neither leaves anything stuck.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
@@ -290,7 +290,7 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     daemon.actor_ref.tell(panic).expect("a fleet");
     let panic = ToFleet::Panic(Victim::Pool("linux".into()));
     daemon.actor_ref.tell(panic).expect("a fleet");
-    until("nobody is left", async || {
+    until("no machine is left", async || {
         records.live_instances(None).await.is_ok_and(|rows| rows.is_empty())
     })
     .await;
@@ -352,7 +352,7 @@ async fn a_machine_installs_itself_serves_a_job_and_leaves_nothing() {
 
 /// A machine that cannot be set up says so, and its words are the verdict's evidence.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_machine_that_gives_up_is_a_boot_failure_in_its_own_words() {
+async fn a_machine_that_gives_up_is_a_boot_failure_with_its_own_message() {
     let sky = Sky::new(
         "timeout = \"5m\"\nrunner_mirror = \"http://127.0.0.1:9/nowhere\"",
         &pool("linux", 1, 1, ""),
@@ -405,8 +405,8 @@ async fn a_token_opens_what_one_machine_needs_until_it_is_done() {
         for path in [metadata(path), format!("{}/", metadata(path))] {
             assert_eq!(machine.get(&path).status, 200, "{path}");
             let forged = token.replace("v1.", "v1.x");
-            for nobody in [&stranger, &stranger.with(&forged), &stranger.with("v1.")] {
-                let answer = nobody.get(&path);
+            for caller in [&stranger, &stranger.with(&forged), &stranger.with("v1.")] {
+                let answer = caller.get(&path);
                 assert_eq!(answer.status, 401, "{path}");
                 assert_eq!(answer.json(), serde_json::json!({ "error": "Authentication failed" }));
             }

@@ -16,7 +16,7 @@ async fn a_standby_takes_over_from_a_killed_leader_and_no_job_is_touched() {
     let mut standby = stand_by(&stage).await;
     let jobs: Vec<u64> = (0..4).map(|_| stage.queue(Step::Succeed, LONG_JOB)).collect();
     stage.until_at_work(&jobs).await;
-    // From now on the standby takes the deliveries: durably, for whoever leads.
+    // From now on the standby takes the deliveries: durably, for the leader.
     stage.point_hook_at(standby.address().expect("it listens"));
     let heard = stage.answers().len();
     stage.queue(Step::Succeed, 300);
@@ -34,7 +34,7 @@ async fn a_standby_takes_over_from_a_killed_leader_and_no_job_is_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_slept_too_long_stands_by_and_disturbs_nobody() {
+async fn a_leader_that_slept_too_long_stands_by_and_disturbs_no_other() {
     let Some(server) = Postgres::start() else { return };
     let stage = Stage::on(server.database(), &pool(1, 6));
     let mut sleeper = stage.lead().await;
@@ -62,7 +62,7 @@ async fn a_leader_that_slept_too_long_stands_by_and_disturbs_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_is_told_to_stop_gives_its_lease_back_at_once() {
+async fn a_leader_that_is_stopped_gives_its_lease_back_at_once() {
     let Some(server) = Postgres::start() else { return };
     let mut stage = Stage::on(server.database(), "");
     // The leader's lease lapses long after this test, so the standby can only lead if it was given

@@ -148,7 +148,7 @@ async fn nothing_is_overwritten_and_other_databases_are_refused() {
     assert_eq!(import(&[]).status.code(), Some(2));
 }
 
-/// Answers like a GARM that runs: lists as JSON, to whoever brings the token.
+/// Answers like a GARM that runs: lists as JSON, to every client with the token.
 fn serve(lists: BTreeMap<&'static str, Value>) -> String {
     let server = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = server.local_addr().expect("a port");

@@ -32,7 +32,7 @@ async fn a_warm_process_has_no_registration_and_waits_for_the_next_daemon() {
     let stage = warm(2, 3);
     let daemon = stage.lead().await;
     let before = until_warm(&stage, 2).await;
-    assert_eq!(stage.github.runners().len(), 0, "nobody is registered without a job");
+    assert_eq!(stage.github.runners().len(), 0, "no runner is registered without a job");
     assert_eq!(stage.living_runners(), 0, "no runner began");
     daemon.kill();
 
@@ -75,6 +75,6 @@ async fn jobs_that_github_shuffles_among_warm_processes_are_all_served_once() {
         let overruled = |why| matches!(why, OfferEnd::Displaced | OfferEnd::TakenElsewhere);
         matches!(it.event.what, What::Unoffered { why, .. } if overruled(why))
     });
-    assert!(displaced.count() > 0, "nobody was displaced:\n{logs}");
+    assert!(displaced.count() > 0, "no job was displaced:\n{logs}");
     records.close().await;
 }

@@ -115,7 +115,7 @@ async fn every_name_people_rely_on_is_in_a_real_scrape_and_counts() {
     let stuck = value(&text, "ostler_instance_stuck{pool=\"linux\"}");
     assert!(stuck.abs() < f64::EPSILON, "zeros are explicit: {stuck}");
 
-    // Somebody behind a proxy on this machine is not this machine.
+    // A client behind a proxy on this machine is not this machine.
     let address = client.address;
     let proxied = "GET /metrics HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-For: 192.0.2.1\r\n\
                    Connection: close\r\n\r\n";

@@ -45,7 +45,7 @@ fn receiver() -> (String, Receiver<(String, Value)>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_odd_end_and_a_job_that_waits_are_told_once_and_the_address_is_no_ones_business() {
+async fn an_odd_end_and_a_job_that_waits_are_notified_once_and_the_address_stays_secret() {
     let (url, messages) = receiver();
     let mut stage = Stage::on_sqlite("");
     stage.write("notify.url", &url);
@@ -82,7 +82,7 @@ async fn an_odd_end_and_a_job_that_waits_are_told_once_and_the_address_is_no_one
     .await;
     stage.until_all_jobs_are_over(&mut daemon).await;
     told.extend(messages.try_iter());
-    assert_eq!(has(&told, "death"), 1, "normal ends are nobody's business: {told:?}");
+    assert_eq!(has(&told, "death"), 1, "normal ends are not reported: {told:?}");
     assert!(has(&told, "queue") <= 2, "told while it holds, not at each look: {told:?}");
     stage.check_logs(&[PATH, "canary-hook"]);
     stage.leave();

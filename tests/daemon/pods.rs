@@ -47,7 +47,7 @@ async fn a_warm_pod_gets_its_job_late_and_goes_when_it_is_done() {
     assert_eq!(again.0, 200, "{again:?}");
     assert_eq!(again.1["jit_config"].as_str().unwrap(), staged);
     // Whomever it says it asks for: the token decides.
-    let body = json!({ "instance": "somebody-else" }).to_string();
+    let body = json!({ "instance": "another" }).to_string();
     let again = farm.ask(&token, &body).await;
     assert_eq!(again.1["jit_config"].as_str().unwrap(), staged);
 
@@ -107,7 +107,7 @@ async fn only_the_pod_itself_gets_its_work() {
     assert_eq!(farm.ask("garbage", "").await.0, 401);
     let place = &farm.place;
     let for_the_api = place.token("warm", None, Some(&one.name)).await;
-    assert_eq!(farm.ask(&for_the_api, "").await.0, 401, "a token for somebody else");
+    assert_eq!(farm.ask(&for_the_api, "").await.0, 401, "a token for another audience");
     let unbound = place.token("warm", Some(AUDIENCE), None).await;
     assert_eq!(farm.ask(&unbound, "").await.0, 401, "a token of no pod");
     let good = place.token("warm", Some(AUDIENCE), Some(&one.name)).await;
@@ -121,7 +121,7 @@ async fn only_the_pod_itself_gets_its_work() {
     let stranger = serde_json::from_value(stranger).unwrap();
     place.pods().create(&Default::default(), &stranger).await.unwrap();
     let strange = place.token("warm", Some(AUDIENCE), Some("stranger")).await;
-    assert_eq!(farm.ask(&strange, "").await.0, 410, "nobody has work for it");
+    assert_eq!(farm.ask(&strange, "").await.0, 410, "there is no work for it");
     let body = json!({ "instance": one.name }).to_string();
     assert_eq!(farm.ask(&strange, &body).await.0, 410, "whomever it asks for");
     // A namesake of a pod that is gone: the name is right, the pod is not.
@@ -140,9 +140,9 @@ async fn claim_released_mid_job_and_the_reaper_ticks_sixty_times() {
     let warm = farm.warm_pod().await;
     warm.until_staged().await;
     let released = |what: &What| matches!(what, What::OfferEnded(_, OfferEnd::Requeued));
-    farm.until_told(&warm.name, released).await;
+    farm.until_reported(&warm.name, released).await;
     github.finish(claimed, "cancelled");
-    // Its runner takes another job, and nobody ever hears of it.
+    // Its runner takes another job, and no report of it ever arrives.
     github.lie(|lies| {
         lies.lost_webhooks = 1000;
         lies.forbidden = vec!["/actions/runs", "/jobs"];
@@ -243,7 +243,7 @@ async fn an_operator_forces_a_pod_at_work_away_and_is_named() {
 enum Guard {
     /// It never began: it is taken away as such.
     Takes,
-    /// It began: whoever takes it away must prove that it is free.
+    /// It began: its owner must prove that it is free before it is deleted.
     Refuses,
     /// Nothing can be told of it: it stays.
     Keeps,
@@ -333,7 +333,7 @@ async fn a_server_that_dies_under_the_daemon_costs_none_of_five_hundred_pods() {
     tokio::time::sleep(FEW_TICKS).await;
     mark(json!("ostler")).await;
     assert_eq!(farm.pods().await, before, "every pod is the one it was");
-    assert_eq!(cluster.calls("DELETE").await, 0, "and nobody wanted one gone");
+    assert_eq!(cluster.calls("DELETE").await, 0, "and no pod was deleted");
     assert_eq!(stand().await, 500, "nor was anybody given up");
 
     // What happens now is heard of.
@@ -395,7 +395,7 @@ async fn a_registered_pod_has_a_secret_until_its_runner_is_online() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_somebody_else_deletes_is_examined_while_it_is_there() {
+async fn a_pod_that_a_stranger_deletes_is_examined_while_it_is_there() {
     let Some(farm) = Farm::start(&pool(0, 1)).await else { return };
     let job = farm.stage.queue(Step::Succeed, ENDLESS_JOB);
     let warm = farm.warm_pod().await;
@@ -406,7 +406,7 @@ async fn a_pod_that_somebody_else_deletes_is_examined_while_it_is_there() {
     farm.place.kubelet.wrote(&warm.name, "runner", "in the middle of a job\n");
     farm.place.detain(&warm.name).await;
     farm.place.pods().delete(&warm.name, &Default::default()).await.unwrap();
-    // Its log is asked for at once: when the pod has gone nobody can have it any more.
+    // Its log is asked for at once: when the pod is gone, so is its log.
     until("its log is asked for", async || {
         farm.place.kubelet.asked().iter().any(|target| target.contains(&warm.name))
     })
@@ -432,9 +432,9 @@ async fn a_full_quota_holds_creation_back_until_there_is_room() {
     let farm = Farm::start_in(place, &pool(2, 2), polling()).await;
     let first = farm.warm_pod().await;
     farm.until_state(&first.name, State::Idle).await;
-    // Nobody failed: there is no room.
+    // No instance failed: there is no room.
     let mut deaths = Vec::new();
-    until("somebody was refused", async || {
+    until("a create was refused", async || {
         let page = Page { cursor: None, limit: 10 };
         deaths = farm.records().deaths(&DeathQuery::default(), &page).await.unwrap().items;
         !deaths.is_empty()
@@ -463,7 +463,7 @@ async fn a_node_starts_a_few_pods_at_a_time() {
     for standing in [3, 5, 6] {
         until("some start", async || farm.pods().await.len() == standing).await;
         tokio::time::sleep(FEW_TICKS).await;
-        assert_eq!(farm.pods().await.len(), standing, "nobody else until these are up");
+        assert_eq!(farm.pods().await.len(), standing, "no other pod until these are up");
         while warm.len() < standing {
             warm.push(farm.warm_pod().await);
         }
@@ -497,8 +497,8 @@ async fn check_live_names_the_missing_verb() {
     assert!(text.contains("may do all that is needed"), "{text}");
     assert!(text.contains("pods of pool `linux` are accepted"), "{text}");
     assert!(!text.contains("provider k8s  rights        WRONG"), "{text}");
-    farm.place.add_account("nobody").await;
-    let token = farm.place.token("nobody", None, None).await;
+    farm.place.add_account("outsider").await;
+    let token = farm.place.token("outsider", None, None).await;
     let (code, text) = farm.check_live(Some(&token));
     assert_eq!(code, 1);
     for right in RIGHTS {
@@ -509,7 +509,7 @@ async fn check_live_names_the_missing_verb() {
 }
 
 /// Returns what a timeline tells.
-async fn told(farm: &Farm, name: &str) -> Vec<What> {
+async fn reported(farm: &Farm, name: &str) -> Vec<What> {
     let subject = Subject::Instance(name.into());
     let events = farm.records().timeline(&subject).await.unwrap();
     events.into_iter().map(|event| event.what).collect()

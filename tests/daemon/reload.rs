@@ -18,7 +18,7 @@ async fn an_edited_pool_is_applied_and_a_broken_edit_changes_nothing() {
 
     stage.configure("[[pool]]\nname = \"linux\"\nmax = \"many\"\n");
     until_config(&mut daemon, "the problem is shown", |text| text.contains("max")).await;
-    assert_eq!(daemon.ready().expect("it answers").status, 200, "a bad edit stops nobody");
+    assert_eq!(daemon.ready().expect("it answers").status, 200, "a bad edit stops nothing");
     assert_eq!((stage.machines(), stage.processes()), (machines, processes));
 
     stage.configure(&pool(3, 4));
@@ -91,7 +91,7 @@ async fn a_new_key_of_the_app_is_taken_up_from_its_file_and_no_job_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn versions_of_the_runner_that_end_soon_are_shown_and_counted() {
+async fn runner_versions_that_end_soon_are_shown_and_measured() {
     let mut stage = Stage::on_sqlite(&pool(1, 1));
     let ends = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(75);
     stage.github.lie(|lies| lies.version_ends = Some(ends));
@@ -137,7 +137,7 @@ async fn a_provider_goes_only_when_nothing_uses_it_any_more() {
     let job = stage.queue(Step::Succeed, LONG_JOB);
     stage.until_at_work(&[job]).await;
 
-    // Pool and provider at once: the machine would have nobody who can delete it.
+    // Pool and provider at once: the machine would have no provider that can delete it.
     stage.configure(other);
     daemon.signal(Signal::HUP);
     let used = |text: &str| {

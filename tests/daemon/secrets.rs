@@ -284,7 +284,7 @@ async fn no_secret_is_in_anything_the_daemon_says_or_starts() {
     ];
     let event = "X-GitHub-Event: workflow_job\r\nX-GitHub-Delivery: g\r\n";
     for (path, headers) in [
-        ("/webhooks/nobody", event.to_owned()),
+        ("/webhooks/unknown", event.to_owned()),
         ("/webhooks/github", event.to_owned()),
         ("/webhooks/github", format!("{event}X-Hub-Signature-256: sha256=00\r\n")),
         ("/webhooks/github", format!("{event}X-Hub-Signature-256: nonsense\r\n")),

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::support::HANG_LIMIT;
 
-/// A fleet of nothing: no pool, so nobody is asked for anything.
+/// A fleet of nothing: no pool, so no forge and no provider is called.
 const QUIET: &str = r#"
 [daemon]
 state_dir = "STATE"

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use crate::support::daemon::{LONG_JOB, Stage, pool, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_that_is_told_to_stop_leaves_its_machines_and_goes_on_with_them_later() {
+async fn a_daemon_that_is_stopped_leaves_its_machines_and_takes_them_up_later() {
     let stage = Stage::on_sqlite(&pool(1, 6));
     let mut daemon = stage.lead().await;
     let jobs: Vec<u64> = (0..4).map(|_| stage.queue(Step::Succeed, LONG_JOB)).collect();

@@ -426,7 +426,7 @@ mod checks {
     }
 
     #[test]
-    fn a_circle_is_found_and_told_in_order() {
+    fn a_circle_is_found_and_reported_in_order() {
         let straight = [("http", "telemetry"), ("telemetry", "ports"), ("daemon", "http")];
         assert_eq!(circle(straight.into_iter()), None);
         let round = straight.into_iter().chain([("telemetry", "daemon")]);

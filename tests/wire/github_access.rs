@@ -9,7 +9,7 @@ use super::github_support::{
     acme, adapter, app_of, job_id, order, removal, settings, start, token_of, web,
 };
 
-/// How often is asked, so that whoever has the most room takes turns.
+/// How often a call is made, so that the credential with the most room changes.
 const OFTEN: usize = 12;
 
 fn globex() -> Scope {
@@ -34,16 +34,16 @@ fn exact(name: &str, minted: &Minted) -> RunnerRef {
 /// there absent, however often is asked.
 async fn both_owners_are_seen(sim: &SimGitHub, github: &GitHub) {
     for (scope, owner) in [(acme(), "acme"), (globex(), "globex")] {
-        let minted = github.mint(order(&scope, "m1")).await.expect("somebody may");
+        let minted = github.mint(order(&scope, "m1")).await.expect("a credential may");
         let place = Place { owner: owner.into(), repository: "web".into(), enterprise: None };
         let job = sim.queue(&place, removal(&["linux"]));
-        let nobody = RunnerRef { name: "m9".into(), id: Some(RunnerId(999_999)) };
+        let unknown = RunnerRef { name: "m9".into(), id: Some(RunnerId(999_999)) };
         for _ in 0..OFTEN {
             let seen = github.runner(&scope, &exact("m1", &minted)).await;
             assert!(matches!(seen, Sighting::Seen(_)), "{owner}: {seen:?}");
             let seen = github.job(&job_id(job), &place, 0).await;
             assert!(matches!(seen, Sighting::Seen(_)), "{owner}: {seen:?}");
-            assert_eq!(github.runner(&scope, &nobody).await, Sighting::Absent);
+            assert_eq!(github.runner(&scope, &unknown).await, Sighting::Absent);
             assert_eq!(github.job(&job_id(999_999), &place, 0).await, Sighting::Absent);
         }
         assert_eq!(github.deregister(&scope, minted.id).await.unwrap(), Deregistered::Removed);
@@ -72,7 +72,7 @@ async fn a_credential_is_asked_only_about_its_scopes() {
     let before = sim.calls().len();
     let seen = github.runner(&Scope::Organization("initech".into()), &who).await;
     assert!(matches!(&seen, Sighting::Unknown(why) if why.contains("no credential")), "{seen:?}");
-    assert_eq!(sim.calls().len(), before, "nobody was asked");
+    assert_eq!(sim.calls().len(), before, "no call was made");
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn a_credential_that_is_shown_nothing_leaves_the_answer_to_the_others() {
 }
 
 #[tokio::test]
-async fn rights_that_were_taken_away_make_nothing_absent() {
+async fn rights_that_were_taken_away_prove_nothing_absent() {
     let sim = start(Options::default());
     let token = sim.token_for("acme");
     let github = asking(&sim, vec![Credential::token(token.clone().into())]);

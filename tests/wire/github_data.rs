@@ -1,4 +1,4 @@
-//! GitHub's own descriptions, which nobody here made and which are not kept in the tree.
+//! GitHub's own descriptions, which come from npm and are not kept in the tree.
 //!
 //! `make test` fetches the npm packages `@octokit/openapi` and `@octokit/webhooks-examples`
 //! (both MIT), pinned, into the cache. Where they are missing, the tests that need them say so

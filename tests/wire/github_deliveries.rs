@@ -87,7 +87,7 @@ async fn scene() -> (SimGitHub, GitHub, Receiver) {
 }
 
 #[tokio::test]
-async fn a_job_is_announced_signed_at_every_turn_of_its_life() {
+async fn a_job_is_announced_signed_at_every_change_of_its_status() {
     let (sim, _, receiver) = scene().await;
     let hook = sim.add_hook(SimHookOwner::Scope(acme()), &receiver.url, "hush");
     let job = sim.hold(&web(), removal(&["linux"]));
@@ -209,7 +209,7 @@ async fn a_log_too_long_for_one_sweep_is_read_on_where_it_was_stopped() {
 }
 
 #[tokio::test]
-async fn what_was_missed_and_how_late_is_counted() {
+async fn missed_webhooks_and_their_lateness_are_measured() {
     let (sim, github, receiver) = scene().await;
     let id = sim.add_hook(SimHookOwner::Scope(acme()), &receiver.url, "hush");
     let hook = HookRef::Scope { scope: acme(), id };

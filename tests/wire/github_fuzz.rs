@@ -1,4 +1,4 @@
-//! Deliveries that nobody would send: signature and parser against mutated bytes.
+//! Deliveries that GitHub would not send: signature and parser against mutated bytes.
 //!
 //! Every test run tries each file of the corpus with a few thousand mutations. `make fuzz` prefers
 //! the fuzzer that is guided by coverage (`tests/fuzz`), which wants a nightly compiler; without one

@@ -151,7 +151,7 @@ async fn a_poll_of_many_repositories_stays_in_its_share_and_tells_what_it_got() 
         github.remember(place);
     }
     // The first answer tells the limit: 40 listings an hour, 10 of them at once.
-    github.runner(&acme(), &runner("nobody")).await;
+    github.runner(&acme(), &runner("unknown")).await;
     let Observation::Complete(first) = github.open_jobs(&acme()).await else { panic!("nothing") };
     assert!((2..6).contains(&first.len()), "{}", first.len());
     assert!(matches!(github.open_jobs(&acme()).await, Observation::Unusable(_)));
@@ -166,7 +166,7 @@ async fn a_repository_that_cannot_be_read_now_does_not_hold_up_the_next_round() 
         sim.queue(&place, removal(&["linux"]));
         github.remember(&place);
     }
-    github.runner(&acme(), &runner("nobody")).await;
+    github.runner(&acme(), &runner("unknown")).await;
     sim.lie(|lies| lies.errors = 1);
     assert!(matches!(github.open_jobs(&acme()).await, Observation::Unusable(_)));
     let Observation::Complete(open) = github.open_jobs(&acme()).await else { panic!("nothing") };

@@ -47,8 +47,8 @@ async fn everything(sim: &SimGitHub, github: &GitHub, scope: &Scope) {
     let place = Place { enterprise: Some("initech".into()), ..web() };
     github.remember(&place);
     let owner = SimHookOwner::Scope(scope.clone());
-    let hook = sim.add_hook(owner, "http://127.0.0.1:9/nobody", "hush");
-    let app = sim.add_hook(SimHookOwner::App, "http://127.0.0.1:9/nobody", "hush");
+    let hook = sim.add_hook(owner, "http://127.0.0.1:9/unknown", "hush");
+    let app = sim.add_hook(SimHookOwner::App, "http://127.0.0.1:9/unknown", "hush");
     let idle = github.mint(order(scope, "m1")).await.unwrap();
     let busy = github.mint(order(scope, "m2")).await.unwrap();
     assert!(github.mint(order(scope, "m1")).await.is_err());
@@ -90,7 +90,7 @@ async fn everything(sim: &SimGitHub, github: &GitHub, scope: &Scope) {
         sim.lie(|lies| lies.version_ends = Some(jiff::Timestamp::now()));
         let ending = github.ending_versions(scope, &["runner:2.300.0"], jiff::Timestamp::now());
         assert_eq!(ending.await.len(), 1);
-        assert!(github.app_hook_to("http://127.0.0.1:9/nobody").await.unwrap().is_some());
+        assert!(github.app_hook_to("http://127.0.0.1:9/unknown").await.unwrap().is_some());
     }
 }
 

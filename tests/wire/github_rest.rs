@@ -83,7 +83,7 @@ async fn all_three_scopes_register_list_read_and_remove() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_taken_is_told_apart_from_a_refusal() {
+async fn a_name_that_is_taken_is_distinguished_from_a_refusal() {
     let (_sim, github) = pair();
     mint(&github, "m1").await;
     let taken = github.mint(order(&acme(), "m1")).await;
@@ -131,7 +131,7 @@ async fn a_mint_whose_answer_was_lost_says_that_it_does_not_know() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_silent_is_not_waited_for_longer_than_told() {
+async fn a_server_that_is_silent_is_not_waited_for_longer_than_the_timeout() {
     let sim = start(Options::default());
     let mut impatient = settings(&sim, token_of(&sim));
     impatient.timeout = Duration::from_millis(300);
@@ -205,9 +205,9 @@ async fn a_runner_group_is_found_by_name_once() {
     assert!(sim.runners().iter().all(|runner| runner.group == group));
     assert_eq!(count(&sim, "GET", "/actions/runner-groups"), 1);
     let mut unknown = order(&acme(), "m3");
-    unknown.group = "nobody's".into();
+    unknown.group = "missing".into();
     let refused = github.mint(unknown).await;
-    assert!(matches!(refused, Err(MintError::Refused { why }) if why.contains("`nobody's`")));
+    assert!(matches!(refused, Err(MintError::Refused { why }) if why.contains("`missing`")));
 }
 
 #[tokio::test]

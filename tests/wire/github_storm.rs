@@ -1,4 +1,4 @@
-//! Many jobs at once under a budget, over HTTP: nobody is turned away, registrations keep their
+//! Many jobs at once under a budget, over HTTP: no job is turned away, registrations keep their
 //! pace, and removals do not wait for them.
 //!
 //! `OSTLER_JIT_PER_MINUTE=166` asks for the documented pace instead of a faster one.

@@ -29,7 +29,7 @@ impl Clock for Wall {
 pub(super) struct Counting(AtomicU64);
 
 impl Chance for Counting {
-    fn word(&self) -> u64 {
+    fn bits(&self) -> u64 {
         self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed)
     }
 }

@@ -36,7 +36,7 @@ fn secure() -> Option<(Vec<u8>, SimGitHub)> {
 }
 
 #[tokio::test]
-async fn a_private_ca_is_trusted_when_told_and_only_then() {
+async fn a_private_ca_is_trusted_when_configured_and_only_then() {
     let Some((ca, sim)) = secure() else { return };
     let stranger = adapter(settings(&sim, token_of(&sim)));
     let later = stranger.mint(order(&acme(), "m1")).await;

@@ -109,7 +109,7 @@ fn either_of_two_secrets_will_do_and_no_third() {
     let request =
         Request { event: Some("ping"), delivery: None, signature: Some(&signature), body: b"{}" };
     let refused = open(&none, request, &ForgeId::new("github"), &[], now());
-    assert_eq!(refused, Err(Refusal::BadSignature), "no secret accepts nobody");
+    assert_eq!(refused, Err(Refusal::BadSignature), "no secret accepts no delivery");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_job_without_dates_is_dated_when_it_is_heard_of() {
 }
 
 #[test]
-fn jobs_of_others_are_told_apart() {
+fn jobs_of_others_are_recognized() {
     let mut payload = with("/repository/owner", json!({"login": "stranger"}));
     let body = payload.to_string();
     let news = read("workflow_job", body.as_bytes()).unwrap();
@@ -315,7 +315,7 @@ fn every_example_of_github_is_read() {
         let secrets = Secrets::new(&[SECRET.to_owned().into()]);
         let payload: Value = serde_json::from_slice(&body).unwrap();
         let owner = payload.pointer("/repository/owner/login").and_then(Value::as_str);
-        let scope = Scope::Organization(owner.unwrap_or("nobody").to_owned());
+        let scope = Scope::Organization(owner.unwrap_or("unknown").to_owned());
         let news = open(&secrets, request, &ForgeId::new("github"), &[scope], now()).unwrap();
         match (event, news) {
             ("ping", WebhookEvent::Ping) => {}

@@ -20,7 +20,7 @@ fn place(number: usize) -> Place {
 }
 
 #[tokio::test]
-async fn a_job_in_a_repository_nobody_heard_of_is_found_among_hundreds() {
+async fn a_job_in_an_unknown_repository_is_found_among_hundreds() {
     let sim = start(Options { rate_limit: None, ..Options::default() });
     let github = adapter(settings(&sim, token_of(&sim)));
     let long_ago = jiff::Timestamp::from_second(1).unwrap();

@@ -46,7 +46,7 @@ impl Clock for VirtualClock {
 struct CountingChance(AtomicU64);
 
 impl Chance for CountingChance {
-    fn word(&self) -> u64 {
+    fn bits(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 }

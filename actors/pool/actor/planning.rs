@@ -96,7 +96,7 @@ impl PoolSupervisor {
     }
 
     fn create(&mut self, now: Timestamp) {
-        let id = fresh_name(&self.links.spec.prefix, self.links.base.chance.word());
+        let id = fresh_name(&self.links.spec.prefix, self.links.base.chance.bits());
         // A name that exists is left alone: the next plan finds another.
         if self.links.base.registry.holds(&id)
             || self.start_owner(id.clone(), Origin::New(id.clone())).is_err()

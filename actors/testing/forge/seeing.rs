@@ -80,7 +80,7 @@ impl Outside {
                 let stale = self.dice.hits(self.faults.forge.runner_stale);
                 let view = runner.view();
                 stale_ones += u64::from(stale);
-                views.push(if stale { distort(view, self.dice.word()) } else { view });
+                views.push(if stale { distort(view, self.dice.bits()) } else { view });
             }
         }
         if stale_ones > 0 {
@@ -134,7 +134,7 @@ impl Outside {
         }
         self.set_lied(id, false);
         if self.strikes(self.faults.forge.runner_stale, "stale runner") {
-            return Sighting::Seen(distort(view, self.dice.word()));
+            return Sighting::Seen(distort(view, self.dice.bits()));
         }
         Sighting::Seen(view)
     }

@@ -40,7 +40,7 @@ async fn serve(ports: Arc<SimPorts>, notice: JobNotice) {
     let pool = ports.specs.iter().find(|pool| pool.labels.serve(&notice.labels));
     let Some(pool) = pool else { return };
     let handled = notice.delivery.clone().into_iter().collect();
-    let write = WriteId(ports.base.chance.word());
+    let write = WriteId(ports.base.chance.bits());
     let save = JobSave { handled, epoch: ports.base.epoch, write, ..JobSave::default() };
     while ports.jobs.save(save.clone()).await.is_err() {
         tokio::time::sleep(Duration::from_secs(1)).await;

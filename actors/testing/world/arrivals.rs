@@ -94,7 +94,7 @@ impl Outside {
         if pool.accept_unlabelled && self.dice.hits(1_000) {
             return Labels::default();
         }
-        let keep = self.dice.word();
+        let keep = self.dice.bits();
         let some = pool.labels.iter().enumerate().filter(|(at, _)| (keep >> at) & 1 == 1);
         let labels: Labels = some.map(|(_, label)| label).collect();
         if labels.is_empty() { pool.labels.clone() } else { labels }

@@ -59,7 +59,7 @@ impl Governor {
 
     async fn place(&self, lane: Lane) -> Result<Duration, Held> {
         loop {
-            let ruling = self.budget().ask(lane, Instant::now(), self.chance.word());
+            let ruling = self.budget().ask(lane, Instant::now(), self.chance.bits());
             match ruling {
                 Ruling::Go { wait } => return Ok(wait),
                 Ruling::Again { wait } => sleep(wait).await,

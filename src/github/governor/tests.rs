@@ -179,7 +179,7 @@ fn a_server_without_limits_is_not_held_back_except_by_our_own_pace() {
 struct Counting(AtomicU64);
 
 impl Chance for Counting {
-    fn word(&self) -> u64 {
+    fn bits(&self) -> u64 {
         self.0.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed)
     }
 }

@@ -22,7 +22,7 @@ fn operations() -> Vec<(String, String)> {
 async fn nothing_answers_without_a_token_and_a_viewer_changes_nothing() {
     let house = House::open(&pool(0, 1)).await;
     for (method, path) in operations() {
-        let answer = house.nobody.send(&method, &path, None);
+        let answer = house.anonymous.send(&method, &path, None);
         assert_eq!(answer.status, 401, "{method} {path} without a token: {answer:?}");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{method} {path}");
         if method != "GET" {
@@ -48,18 +48,18 @@ async fn nothing_answers_without_a_token_and_a_viewer_changes_nothing() {
         "/page/../../../../etc/passwd",
         "/%2e%2e/%2e%2e/etc/passwd",
     ] {
-        let answer = house.nobody.get(path);
+        let answer = house.anonymous.get(path);
         assert!(matches!(answer.status, 400 | 401 | 404), "{path}: {answer:?}");
         assert!(!answer.body.contains("controller"), "{path}: {answer:?}");
     }
-    assert_eq!(house.nobody.get("/healthz").status, 200);
-    assert_eq!(house.nobody.get("/readyz").status, 200);
+    assert_eq!(house.anonymous.get("/healthz").status, 200);
+    assert_eq!(house.anonymous.get("/readyz").status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_counts_only_in_its_header_and_is_never_written_down() {
     let house = House::open(&pool(0, 1)).await;
-    let address = house.nobody.address;
+    let address = house.anonymous.address;
     for request in [
         format!(
             "GET /api/v1/fleet?token={OPS} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
@@ -77,24 +77,24 @@ async fn a_token_counts_only_in_its_header_and_is_never_written_down() {
             "GET /api/v1/fleet HTTP/1.1\r\nHost: {address}\r\nAuthorization: {OPS}\r\nConnection: close\r\n\r\n"
         ),
     ] {
-        assert_eq!(house.nobody.raw(&request).status, 401, "{request}");
+        assert_eq!(house.anonymous.raw(&request).status, 401, "{request}");
     }
     assert_eq!(house.ops.get("/api/v1/fleet").status, 200);
     assert_eq!(house.ops.post("/api/v1/pools/linux/drain", &json!({})).status, 200);
-    house.nobody.with("a-wrong-token-8d1e").get("/api/v1/fleet");
+    house.anonymous.with("a-wrong-token-8d1e").get("/api/v1/fleet");
     house.stage.check_logs(&[OPS, EYE, "a-wrong-token-8d1e"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_guesses_tokens_is_shut_out_for_a_minute() {
+async fn a_client_that_guesses_tokens_is_shut_out_for_a_minute() {
     let house = House::open(&pool(0, 1)).await;
     let statuses: Vec<u16> = (0..12)
-        .map(|at| house.nobody.with(&format!("guess-number-{at}")).get("/api/v1/fleet").status)
+        .map(|at| house.anonymous.with(&format!("guess-number-{at}")).get("/api/v1/fleet").status)
         .collect();
     assert_eq!(statuses, [[401; 10].as_slice(), &[429; 2]].concat());
     let shut = house.ops.get("/api/v1/fleet");
     assert_eq!((shut.status, shut.header("retry-after").is_some()), (429, true));
-    assert_eq!(house.nobody.get("/healthz").status, 200, "health is nobody's secret");
+    assert_eq!(house.anonymous.get("/healthz").status, 200, "health is no secret");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -111,26 +111,26 @@ async fn bodies_that_are_too_large_broken_or_of_another_kind_are_refused() {
         assert_eq!(send("{"), 400, "{method} {path}");
         assert_eq!(send(r#"{"why": 7}"#), 400, "{method} {path}");
         assert_eq!(send(r#"{"why": "x", "more": 1}"#), 400, "{method} {path}");
-        let address = house.nobody.address;
+        let address = house.anonymous.address;
         let form = format!(
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {OPS}\r\n\
              Content-Type: text/plain\r\nContent-Length: 11\r\nConnection: close\r\n\r\n{{\"why\":\"x\"}}"
         );
-        assert_eq!(house.nobody.raw(&form).status, 415, "{method} {path}");
+        assert_eq!(house.anonymous.raw(&form).status, 415, "{method} {path}");
         let endless = format!(
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {OPS}\r\n\
              Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
              5000\r\n{}\r\n0\r\n\r\n",
             "x".repeat(0x5000)
         );
-        assert_eq!(house.nobody.raw(&endless).status, 413, "{method} {path}");
+        assert_eq!(house.anonymous.raw(&endless).status, 413, "{method} {path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_that_two_servers_would_read_differently_are_refused() {
     let house = House::open(&pool(0, 1)).await;
-    let address = house.nobody.address;
+    let address = house.anonymous.address;
     let smuggled = format!("GET /api/v1/fleet HTTP/1.1\r\nHost: {address}\r\n\r\n");
     for framing in [
         "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
@@ -144,18 +144,18 @@ async fn requests_that_two_servers_would_read_differently_are_refused() {
         let request = format!(
             "POST /webhooks/github HTTP/1.1\r\nHost: {address}\r\n{framing}\r\n0\r\n\r\n{smuggled}"
         );
-        let answer = house.nobody.raw(&request);
+        let answer = house.anonymous.raw(&request);
         assert!(matches!(answer.status, 0 | 400 | 401 | 501), "{framing:?}: {answer:?}");
         assert!(!answer.body.contains("\"controller\""), "{framing:?}: {answer:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_sends_a_request_drop_by_drop_is_hung_up_on_and_keeps_nobody_waiting() {
+async fn a_client_that_sends_a_request_drop_by_drop_is_disconnected_and_delays_no_other() {
     use std::io::{Read as _, Write as _};
     let house = House::open(&pool(0, 1)).await;
     let slow = |_| {
-        let mut stream = std::net::TcpStream::connect(house.nobody.address).expect("it listens");
+        let mut stream = std::net::TcpStream::connect(house.anonymous.address).expect("it listens");
         stream.set_read_timeout(Some(HANG_LIMIT)).expect("a timeout");
         stream.write_all(b"GET /api/v1/fleet HTTP/1.1\r\nHost: x\r\nX-Slow: ").expect("a part");
         stream
@@ -203,16 +203,16 @@ async fn no_detour_leads_past_the_gate_or_to_a_file() {
         .into_iter()
         .chain(["/..%2f..%2f..%2f..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd"])
     {
-        let answer = house.nobody.get(path);
+        let answer = house.anonymous.get(path);
         assert!(matches!(answer.status, 0 | 400 | 401 | 404), "{path}: {answer:?}");
         assert!(!answer.body.contains("\"controller\":\""), "{path}: {answer:?}");
         assert!(!answer.body.contains("root:"), "{path}: {answer:?}");
-        // Whoever may look sees the fleet at its own address, and at no other.
+        // A viewer sees the fleet at its own address, and at no other.
         let answer = house.eye.get(path);
         let is_own = path.starts_with("http://");
         assert_eq!(answer.status == 200, is_own, "{path}: {answer:?}");
     }
-    // A name is one segment whatever is in it, and finds nobody but its owner.
+    // A name is one segment whatever is in it, and finds only its owner.
     for name in ["..%2f..%2ffleet", "%2e%2e", "x%2fexplain", "%00", "%ff", "%0d%0aX-Evil:1"] {
         let answer = house.eye.get(&format!("/api/v1/instances/{name}"));
         assert!(matches!(answer.status, 400 | 404), "{name}: {answer:?}");
@@ -224,11 +224,11 @@ async fn no_detour_leads_past_the_gate_or_to_a_file() {
 async fn every_answer_tells_browsers_to_trust_nothing() {
     let house = House::open(&pool(0, 1)).await;
     for answer in [
-        house.nobody.get("/"),
-        house.nobody.get("/healthz"),
-        house.nobody.get("/api/v1/fleet"),
+        house.anonymous.get("/"),
+        house.anonymous.get("/healthz"),
+        house.anonymous.get("/api/v1/fleet"),
         house.eye.get("/api/v1/fleet"),
-        house.nobody.get("/none"),
+        house.anonymous.get("/none"),
     ] {
         let policy = answer.header("content-security-policy").expect("a policy");
         assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");

@@ -29,7 +29,7 @@ async fn every_read_answers_with_what_it_promises() {
     let upper = name.to_uppercase();
     for (query, count) in [
         (format!("q={upper}"), 1),
-        ("q=nobody-is-called-so".to_owned(), 0),
+        ("q=no-such-name".to_owned(), 0),
         (format!("q={name}&state=busy"), 0),
         ("stuck=true".to_owned(), 0),
         ("stuck=false&pool=linux".to_owned(), 1),
@@ -55,12 +55,12 @@ async fn every_read_answers_with_what_it_promises() {
     assert!(!config.to_string().contains(OPS), "{config}");
     let version = eye.get("/api/v1/version").json();
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!(house.nobody.get("/openapi.json").json()["info"]["title"], "Ostler");
+    assert_eq!(house.anonymous.get("/openapi.json").json()["info"]["title"], "Ostler");
     house.stage.leave();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_death_is_told_with_verdict_log_and_timeline_after_it_is_gone() {
+async fn a_death_is_shown_with_verdict_log_and_timeline_after_the_instance_is_gone() {
     let mut house = House::open(&pool(0, 4)).await;
     let name = house.death().await;
     let eye = house.eye.clone();
@@ -132,7 +132,7 @@ async fn a_job_that_waits_says_why() {
     let fleet = eye.get("/api/v1/fleet").json();
     assert_eq!((&fleet["jobs"]["queued"], &fleet["jobs"]["running"]), (&json!(1), &json!(1)));
 
-    // Nobody serves this one, and it says what is missing.
+    // No pool serves this one, and it says what is missing.
     let place = ostler_actors::model::Place {
         owner: "acme".into(),
         repository: "web".into(),
@@ -181,19 +181,19 @@ async fn lists_are_parted_and_the_parts_fit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_understood_is_told_so() {
+async fn what_cannot_be_understood_is_refused_with_the_reason() {
     let mut house = House::open(&pool(0, 1)).await;
     let eye = house.eye.clone();
     for (path, status) in [
         ("/api/v1/nothing", 404),
-        ("/api/v1/pools/nobody", 404),
-        ("/api/v1/pools/nobody/explain", 404),
-        ("/api/v1/instances/nobody", 404),
-        ("/api/v1/instances/nobody/timeline", 404),
-        ("/api/v1/instances/nobody/explain", 404),
+        ("/api/v1/pools/unknown", 404),
+        ("/api/v1/pools/unknown/explain", 404),
+        ("/api/v1/instances/unknown", 404),
+        ("/api/v1/instances/unknown/timeline", 404),
+        ("/api/v1/instances/unknown/explain", 404),
         ("/api/v1/instances/%00", 404),
-        ("/api/v1/deaths/nobody", 404),
-        ("/api/v1/jobs/nobody", 404),
+        ("/api/v1/deaths/unknown", 404),
+        ("/api/v1/jobs/unknown", 404),
         ("/api/v1/jobs/7", 404),
         ("/api/v1/jobs/elsewhere%2F7", 404),
         ("/api/v1/jobs/7/explain", 404),
@@ -233,7 +233,7 @@ async fn an_operator_drains_resumes_and_sends_away_and_all_of_it_is_on_record() 
 
     let drained = ops.post("/api/v1/pools/linux/drain", &json!({}));
     assert_eq!((drained.status, drained.json()), (200, json!({"pool": "linux", "draining": true})));
-    assert_eq!(ops.post("/api/v1/pools/nobody/drain", &json!({})).status, 404);
+    assert_eq!(ops.post("/api/v1/pools/unknown/drain", &json!({})).status, 404);
     until("it drains", async || ops.get("/api/v1/pools/linux").json()["draining"] == true).await;
     until("the drained instance is gone", async || {
         ops.get(&format!("/api/v1/instances/{name}")).json()["state"] == "deleted"
@@ -257,7 +257,7 @@ async fn an_operator_drains_resumes_and_sends_away_and_all_of_it_is_on_record() 
     let path = format!("/api/v1/instances/{}", fresh["name"].as_str().expect("a name"));
     let forced = ops.send("DELETE", &path, Some(r#"{"force": true, "why": "line one\nline two"}"#));
     assert_eq!(forced.status, 200, "{forced:?}");
-    assert_eq!(ops.post("/api/v1/instances/nobody/forget", &json!({"why": "x"})).status, 404);
+    assert_eq!(ops.post("/api/v1/instances/unknown/forget", &json!({"why": "x"})).status, 404);
     let adopted = ops.post("/api/v1/foreign/adopt", &json!({"why": "the backup was restored"}));
     assert_eq!((adopted.status, adopted.json()), (200, json!({"machines": 0})));
 

@@ -16,7 +16,7 @@ const SECONDS: &str = "60";
 #[ignore = "needs schemathesis; `make schema` brings and runs it"]
 async fn no_answer_is_undescribed_and_none_is_a_server_error() {
     let program = std::env::var("OSTLER_SCHEMATHESIS").expect("make schema says where it is");
-    // Without tokens: whoever tries wrong ones is shut out, and would try nothing else.
+    // Without tokens: a client that tries wrong ones is shut out, and would try nothing else.
     let mut stage = Stage::on_sqlite(&one_idle());
     let mut daemon = stage.lead().await;
     stage.queue(Step::Crash, 50);

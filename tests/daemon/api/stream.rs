@@ -74,9 +74,9 @@ async fn followers_hear_everything_and_those_who_come_back_what_they_missed() {
         assert_eq!(late.next("event").0, *expected);
     }
     house.daemon.must_live();
-    assert_eq!(house.nobody.get("/api/v1/events").status, 401);
-    let address = house.nobody.address;
-    let odd = house.nobody.raw(&format!(
+    assert_eq!(house.anonymous.get("/api/v1/events").status, 401);
+    let address = house.anonymous.address;
+    let odd = house.anonymous.raw(&format!(
         "GET /api/v1/events HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {EYE}\r\n\
          Last-Event-ID: soon\r\nConnection: close\r\n\r\n"
     ));

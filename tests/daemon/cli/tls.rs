@@ -37,7 +37,7 @@ async fn a_daemon_behind_a_private_certificate_is_asked_with_its_ca_and_not_with
     assert_eq!(stranger.status.code(), Some(1), "{stranger:?}");
     let told = error(&stranger);
     assert!(told.contains("not trusted") && told.contains("--ca FILE"), "{told}");
-    // Nor is a token sent in the clear to somebody who speaks TLS.
+    // Nor is a token sent in the clear to a server that speaks TLS.
     let plain = ostler(&["status", "--server", &server.replace("https", "http")]);
     assert_eq!(plain.status.code(), Some(1), "{plain:?}");
 }

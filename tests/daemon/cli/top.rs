@@ -13,7 +13,7 @@ struct Terminal {
 
 impl Terminal {
     fn start(command: &str) -> Option<Self> {
-        let it = Self { socket: format!("ostler-test-{}-{:x}", std::process::id(), rand_word()) };
+        let it = Self { socket: format!("ostler-test-{}-{:x}", std::process::id(), rand_suffix()) };
         let started =
             it.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "110", "-y", "24", command]);
         if started.is_none() {
@@ -48,7 +48,7 @@ impl Drop for Terminal {
 }
 
 /// Returns a word that no other test of this process has.
-fn rand_word() -> u64 {
+fn rand_suffix() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

@@ -1,5 +1,5 @@
 //! Every broken file beside this test must be fixable from its message alone. The messages are kept
-//! as `.txt`; `UPDATE=1` writes them anew, and whoever does so reads them as a new user would.
+//! as `.txt`; `UPDATE=1` writes them anew, and their author reads them as a new user would.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,13 +94,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_bytes_make_the_loader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn no_bytes_panic_the_loader(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         let outcome = load_text(&bytes);
         drop(outcome.map_err(|problems| problems.to_string()));
     }
 
     #[test]
-    fn no_damage_to_a_good_file_makes_the_loader_panic(
+    fn no_damage_to_a_good_file_panics_the_loader(
         from in 0_usize..6000, length in 0_usize..40, put in "[\\[\\]{}=\"'#.,\n a-z0-9é_-]{0,12}",
     ) {
         let text = fs::read_to_string("config/example.toml").expect("the example is there");

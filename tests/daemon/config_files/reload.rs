@@ -35,7 +35,7 @@ fn a_change_counts_once_it_has_settled() {
 }
 
 #[test]
-fn a_bad_edit_is_told_once_and_its_repair_is_loaded() {
+fn a_bad_edit_is_reported_once_and_its_repair_is_loaded() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "a.toml", GOOD);
     let mut watch = watched(folder.path());

@@ -51,7 +51,7 @@ async fn a_hook_is_made_once_and_then_mended() {
 }
 
 #[tokio::test]
-async fn a_wrong_secret_is_told_from_how_deliveries_were_answered() {
+async fn a_wrong_secret_is_inferred_from_how_deliveries_were_answered() {
     let fixture = ForgeFixture::with_token();
     let url = format!("{}/webhooks/github", fixture.hook_target.url);
     let id = fixture.sim.add_hook(acme(), &url, "something else");
@@ -86,7 +86,7 @@ async fn the_hook_of_an_app_that_sends_to_us_is_enough() {
 #[tokio::test]
 async fn what_cannot_be_done_is_said_with_the_right_code() {
     let fixture = ForgeFixture::with_token();
-    assert_eq!(fixture.run(&["hook", "status", "--forge", "nobody"]).code, 3);
+    assert_eq!(fixture.run(&["hook", "status", "--forge", "unknown"]).code, 3);
     let said = fixture.run(&["hook", "install", "--scope", "enterprises/initech"]);
     assert!(said.code == 1 && said.err.contains("enterprise"), "{said:?}");
     let said = fixture.run(&["hook", "install", "--scope", "acme/web"]);

@@ -71,7 +71,7 @@ async fn a_right_that_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn an_app_that_is_installed_on_selected_repositories_is_told() {
+async fn an_app_that_is_installed_on_selected_repositories_is_reported() {
     let fixture = good(ForgeFixture::with_app()).await;
     fixture.sim.lie(|lies| lies.selected = Some(vec!["web".into()]));
     let (rows, text) = tried(&fixture, 0);
@@ -89,7 +89,7 @@ async fn a_credential_that_is_refused_ends_the_questions() {
 }
 
 #[tokio::test]
-async fn a_wrong_clock_a_missing_group_and_a_missing_hook_are_told() {
+async fn a_wrong_clock_a_missing_group_and_a_missing_hook_are_reported() {
     let fixture = ForgeFixture::with_token();
     fixture.configure("token = { file = \"token\" }", "scope = \"acme\"\nrunner_group = \"fast\"");
     fixture.sim.lie(|lies| lies.clock_ahead = std::time::Duration::from_secs(90));
@@ -102,7 +102,7 @@ async fn a_wrong_clock_a_missing_group_and_a_missing_hook_are_told() {
 }
 
 #[tokio::test]
-async fn a_group_that_lets_only_some_in_is_told() {
+async fn a_group_that_lets_only_some_in_is_reported() {
     let fixture = good(ForgeFixture::with_token()).await;
     for (key, value, grade_of_it, says) in [
         ("visibility", Value::from("selected"), "doubt", "selected repositories only"),
@@ -118,7 +118,7 @@ async fn a_group_that_lets_only_some_in_is_told() {
 }
 
 #[tokio::test]
-async fn a_configuration_that_cannot_be_used_asks_nobody() {
+async fn a_configuration_that_cannot_be_used_calls_no_forge() {
     let fixture = ForgeFixture::with_token();
     fixture.write("ostler.toml", "nonsense = 1");
     assert_eq!(fixture.run(&["check", "--live"]).code, 2);

@@ -107,7 +107,7 @@ impl Farm {
         self.records = self.stage.records().await;
     }
 
-    /// Returns the ids of all pods that nobody is deleting, by name.
+    /// Returns the ids of all pods that are not being deleted, by name.
     pub(super) async fn pods(&self) -> BTreeMap<String, String> {
         let pods = self.place.pods().list(&Default::default()).await.unwrap();
         let staying = pods.items.into_iter().map(|pod| pod.metadata);
@@ -253,10 +253,10 @@ impl Farm {
     }
 
     pub(super) async fn timeline(&self, name: &str) -> Vec<What> {
-        super::told(self, name).await
+        super::reported(self, name).await
     }
 
-    pub(super) async fn until_told(&self, name: &str, wanted: impl Fn(&What) -> bool) {
+    pub(super) async fn until_reported(&self, name: &str, wanted: impl Fn(&What) -> bool) {
         until("the timeline tells", async || self.timeline(name).await.iter().any(&wanted)).await;
     }
 

@@ -123,7 +123,7 @@ fn killing_the_process_loses_nothing_that_was_acknowledged() {
             for (id, version) in &acknowledged {
                 check_whole(&store, id, *version).await;
             }
-            // The next tenure goes on where the last one was cut.
+            // The next leader goes on where the last one was cut.
             for row in store.live_instances(None).await.expect("a read") {
                 let save = saved(&next(&row), lease.epoch());
                 InstanceRows::save(&*store, save).await.expect("the next version");
@@ -220,7 +220,7 @@ fn killing_the_server_loses_nothing_that_was_acknowledged() {
 }
 
 #[test]
-fn closing_finishes_what_is_queued_and_sends_later_savers_away() {
+fn a_closed_store_finishes_what_is_queued_and_refuses_later_saves() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = file(folder.path());
     run(async {

@@ -120,7 +120,7 @@ fn a_read_only_file_is_refused_with_the_way_out() {
     let path = folder.path().join("ostler.db");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).expect("our file");
     if fs::File::options().write(true).open(&path).is_ok() {
-        // Root may write everything, so somebody else tries. The program must be in his reach.
+        // Root may write everything, so another user tries. The program must be in his reach.
         let open = fs::Permissions::from_mode(0o777);
         fs::set_permissions(folder.path(), open).expect("our folder");
         let copy = folder.path().join("test");
@@ -165,7 +165,7 @@ fn a_folder_that_is_not_there_is_refused_with_the_way_out() {
 fn a_file_that_is_no_database_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("ostler.db");
-    fs::write(&path, "not a database, but somebody's only copy of something").expect("a file");
+    fs::write(&path, "not a database, but the only copy of something").expect("a file");
     run(refused(&file(folder.path()), "damaged", "restore the last backup"));
     let text = fs::read_to_string(&path).expect("the file");
     assert!(text.starts_with("not a database"));

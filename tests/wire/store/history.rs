@@ -128,7 +128,7 @@ fn a_follower_hears_every_event_once_and_a_repeated_one_again() {
 }
 
 #[test]
-fn deeds_are_kept_in_the_audit_log_and_places_in_cursors() {
+fn actions_are_kept_in_the_audit_log_and_positions_in_cursors() {
     on_both(async |url| {
         let (store, _lease) = open(&url).await;
         for what in ["drain", "resume"] {

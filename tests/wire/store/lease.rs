@@ -118,7 +118,7 @@ fn a_lapsed_lease_is_taken_by_the_servers_clock_and_not_before() {
 }
 
 #[test]
-fn a_holder_whose_lock_file_was_taken_away_learns_that_his_tenure_is_over() {
+fn a_holder_whose_lock_file_was_taken_away_learns_that_it_lost_the_lease() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = file(folder.path());
     run(async {
@@ -132,7 +132,7 @@ fn a_holder_whose_lock_file_was_taken_away_learns_that_his_tenure_is_over() {
 }
 
 #[test]
-fn a_tenure_never_begins_between_a_look_at_the_epoch_and_its_commit() {
+fn a_lease_is_never_taken_between_the_check_of_the_epoch_and_its_commit() {
     let Some(server) = Postgres::start() else { return };
     run(async {
         let wire = Wire::to(server.socket());
@@ -149,7 +149,7 @@ fn a_tenure_never_begins_between_a_look_at_the_epoch_and_its_commit() {
         while !wire.was_cut() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // From here on nobody renews, and the lease lapses while the commit is on its way.
+        // From here on the holder does not renew, and the lease lapses while the commit is on its way.
         drop(silent);
         let other = SqlStore::open(&direct, Options::default()).await.expect("a second daemon");
         let standby = tokio::spawn(async move {
@@ -159,9 +159,12 @@ fn a_tenure_never_begins_between_a_look_at_the_epoch_and_its_commit() {
         // The standby finds the lease lapsed, and waits for the row that the commit has locked.
         let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'";
         while server.sql("t0", waits) == "0" {
-            assert!(!standby.is_finished(), "a tenure began under a commit of the one before");
+            assert!(
+                !standby.is_finished(),
+                "a lease was taken under a commit of the holder before"
+            );
         }
-        assert!(!standby.is_finished(), "a tenure began under a commit of the one before");
+        assert!(!standby.is_finished(), "a lease was taken under a commit of the holder before");
         wire.let_go();
         saving.await.expect("the saver").expect("a save that came first");
         let (other, lease) = standby.await.expect("the standby");
