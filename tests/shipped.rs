@@ -109,7 +109,13 @@ fn the_shipped_binary_has_no_trace_of_the_simulation_and_that_of_the_tests_has_e
         let error = String::from_utf8(output.stderr).expect("text");
         assert!(error.contains(&format!("cargo run --release -- {name}")), "{error}");
     }
-    for arguments in [&["--help"] as &[_], &["man"]] {
+    for arguments in [
+        &["--help"] as &[_],
+        &["man"],
+        &["completions", "bash"],
+        &["completions", "zsh"],
+        &["completions", "fish"],
+    ] {
         let text = String::from_utf8(run(arguments).stdout).expect("text");
         assert!(text.contains("timeline"), "{text}");
         assert!(!text.contains("simulated") && !text.contains("demo"), "{text}");

@@ -22,11 +22,21 @@ impl CompletionsArgs {
         super::finish("completions", |out| {
             // Written to memory first: the generator panics when its reader leaves.
             let mut text = Vec::new();
-            clap_complete::generate(self.shell, &mut super::Cli::command(), "ostler", &mut text);
+            clap_complete::generate(self.shell, &mut visible(), "ostler", &mut text);
             out.write_all(&text)?;
             Ok(ExitCode::SUCCESS)
         })
     }
+}
+
+/// Returns the command line without the hidden commands, which the generator would offer too.
+fn visible() -> Command {
+    let whole = super::Cli::command();
+    let shown: Vec<_> = whole.get_subcommands().filter(|it| !it.is_hide_set()).cloned().collect();
+    Command::new("ostler")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(whole.get_about().cloned().unwrap_or_default())
+        .subcommands(shown)
 }
 
 /// Prints the manual page, or writes one per command.

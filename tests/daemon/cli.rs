@@ -205,6 +205,7 @@ fn completions_and_manual_pages_know_every_command() {
         for command in commands {
             assert!(text.contains(command), "{shell} does not complete {command}");
         }
+        assert!(!text.contains("demo-runner"), "{shell} completes an inner command");
     }
     let page = String::from_utf8(ostler(&["man"]).stdout).unwrap();
     assert!(page.contains(".TH ostler 1") && page.contains("explain"), "{page}");
