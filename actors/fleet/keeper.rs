@@ -80,7 +80,7 @@ pub async fn keep(ports: Ports, pools: Vec<PoolSpec>, actor_ref: ActorRef<ToFlee
         if end != FleetEnd::Died {
             return end;
         }
-        let wait = restarts.note(at);
+        let wait = restarts.count(at);
         if restarts.hopeless() {
             error!("the fleet died too often; ending with code 70");
             return FleetEnd::Hopeless;

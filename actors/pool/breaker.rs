@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_started_before_it_opened_do_not_make_the_wait_longer() {
+    fn those_that_started_before_it_opened_do_not_prolong_the_wait() {
         let mut breaker = opened();
         for name in ["d", "e", "f"] {
             breaker.failed(&name.into(), at(1));

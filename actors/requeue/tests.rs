@@ -72,7 +72,7 @@ fn an_undelivered_offer_is_never_asked_about() {
 }
 
 #[test]
-fn a_running_job_is_asked_about_at_growing_ages() {
+fn a_running_job_is_checked_at_growing_intervals() {
     let mut job = running();
     let mut ages = Vec::new();
     for minute in 1..=200 {

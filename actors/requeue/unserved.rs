@@ -10,7 +10,7 @@ use crate::model::{
 use crate::settings::RequeueSettings;
 
 /// The ages at which a running job is asked about, before it is every hour.
-const RUNNING_ASK_AGES: [Duration; 3] =
+const RUNNING_CHECK_AFTER: [Duration; 3] =
     [Duration::from_mins(5), Duration::from_mins(15), Duration::from_hours(1)];
 
 /// How often a job that waits for a runner is asked about.
@@ -131,7 +131,7 @@ fn asked_before(job: &Job, wait: Duration, now: Timestamp) -> bool {
 fn is_growing(job: &Job, since: Timestamp, now: Timestamp) -> bool {
     let age = elapsed(since, now);
     let hours = Duration::from_hours(age.as_secs() / 3600);
-    let passed = RUNNING_ASK_AGES.into_iter().chain([hours]).filter(|step| *step <= age).max();
+    let passed = RUNNING_CHECK_AFTER.into_iter().chain([hours]).filter(|step| *step <= age).max();
     let Some(step) = passed.filter(|step| !step.is_zero()) else { return false };
     job.asked.last_at.is_none_or(|last| elapsed(since, last) < step)
 }

@@ -18,7 +18,7 @@ pub(crate) struct Restarts {
 impl Restarts {
     /// Notes a death and returns how long to wait before the next life: nothing for the
     /// first, then 100 ms doubling to 10 s.
-    pub(crate) fn note(&mut self, now: Timestamp) -> Duration {
+    pub(crate) fn count(&mut self, now: Timestamp) -> Duration {
         self.deaths.retain(|at| elapsed(*at, now) < WINDOW);
         let earlier = u32::try_from(self.deaths.len()).unwrap_or(u32::MAX);
         self.deaths.push_back(now);
@@ -45,14 +45,14 @@ mod tests {
     fn the_first_death_is_forgiven_at_once_and_the_fifth_in_a_minute_is_not() {
         let mut restarts = Restarts::default();
         let now = Timestamp::UNIX_EPOCH;
-        assert_eq!(restarts.note(now), Duration::ZERO);
-        assert_eq!(restarts.note(now), Duration::from_millis(100));
-        assert_eq!(restarts.note(now), Duration::from_millis(200));
+        assert_eq!(restarts.count(now), Duration::ZERO);
+        assert_eq!(restarts.count(now), Duration::from_millis(100));
+        assert_eq!(restarts.count(now), Duration::from_millis(200));
         assert!(!restarts.hopeless());
-        restarts.note(now);
-        restarts.note(now);
+        restarts.count(now);
+        restarts.count(now);
         assert!(restarts.hopeless());
-        assert_eq!(restarts.note(after(now, WINDOW)), Duration::ZERO);
+        assert_eq!(restarts.count(after(now, WINDOW)), Duration::ZERO);
         assert!(!restarts.hopeless());
     }
 }

@@ -145,7 +145,7 @@ fn signal(whom: Pid, what: Signal) -> io::Result<()> {
 /// Longer than the server lets anyone wait.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// More than any job's description.
-const MAX_ANSWER_BYTES: usize = 1 << 20;
+const MAX_JOB_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -164,7 +164,7 @@ pub(super) struct Caller {
 impl Caller {
     pub(super) fn new(host: &str, bearer: &str) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let limits = CallLimits { timeout: CALL_TIMEOUT, body_bytes: MAX_ANSWER_BYTES };
+        let limits = CallLimits { timeout: CALL_TIMEOUT, body_bytes: MAX_JOB_BYTES };
         let client = HttpClient::plain(limits);
         Ok(Self { runtime, client, host: host.into(), bearer: format!("Bearer {bearer}") })
     }

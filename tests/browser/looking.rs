@@ -7,7 +7,7 @@ use super::{VIEWPORTS, page_of, until_figure};
 use crate::support::browser::Browser;
 use crate::support::daemon::{ENDLESS_JOB, LONG_JOB, Stage, pool};
 
-const USUAL: [&str; 2] = ["self-hosted", "linux"];
+const LINUX_LABELS: [&str; 2] = ["self-hosted", "linux"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_change_without_a_reload_while_jobs_run() {
@@ -17,8 +17,9 @@ async fn numbers_change_without_a_reload_while_jobs_run() {
     browser.open(&page_of(&mut daemon));
     until_figure(&browser, "1 idle").await;
     browser.run("window.loadedOnce = 'yes'");
-    let jobs = [1, 2]
-        .map(|number| stage.queue_as(&format!("build {number}"), &USUAL, Step::Succeed, LONG_JOB));
+    let jobs = [1, 2].map(|number| {
+        stage.queue_as(&format!("build {number}"), &LINUX_LABELS, Step::Succeed, LONG_JOB)
+    });
     until_figure(&browser, "2 busy").await;
     browser
         .until("the news tell of it", "return document.querySelectorAll('.news li').length > 3")
@@ -121,7 +122,7 @@ async fn a_death_is_found_by_its_cause_and_shows_timeline_verdict_and_log() {
     let Some(browser) = Browser::start() else { return };
     let mut stage = Stage::on_sqlite(&pool(0, 2));
     let mut daemon = stage.lead().await;
-    stage.queue_as("job that fills the disk", &USUAL, Step::Abort, 500);
+    stage.queue_as("job that fills the disk", &LINUX_LABELS, Step::Abort, 500);
     let page = page_of(&mut daemon);
     browser.open(&format!("{page}#/deaths"));
     browser.until_shown("aborted").await;
@@ -189,8 +190,8 @@ async fn a_waiting_job_says_why_and_pictures_are_kept_of_every_view() {
     let Some(browser) = Browser::start() else { return };
     let mut stage = Stage::on_sqlite(&pool(1, 1));
     let mut daemon = stage.lead().await;
-    stage.queue_as("long build", &USUAL, Step::Succeed, ENDLESS_JOB);
-    stage.queue_as("build that waits", &USUAL, Step::Succeed, 1000);
+    stage.queue_as("long build", &LINUX_LABELS, Step::Succeed, ENDLESS_JOB);
+    stage.queue_as("build that waits", &LINUX_LABELS, Step::Succeed, 1000);
     stage.queue_as("build for windows", &["self-hosted", "windows"], Step::Succeed, 1000);
     let page = page_of(&mut daemon);
     browser.open(&format!("{page}#/jobs"));

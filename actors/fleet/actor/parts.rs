@@ -89,6 +89,6 @@ impl Fleet {
     /// Counts a death, and returns when the next start may be.
     pub(super) fn restart_delay(&mut self, name: &str) -> Duration {
         let now = self.ports.base.clock.now();
-        self.restarts.entry(name.to_owned()).or_default().note(now)
+        self.restarts.entry(name.to_owned()).or_default().count(now)
     }
 }

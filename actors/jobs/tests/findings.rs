@@ -152,7 +152,7 @@ fn a_failed_look_changes_nothing() {
 }
 
 #[test]
-fn the_same_answer_again_is_counted_and_not_written_again() {
+fn the_same_answer_again_adds_to_the_event_and_writes_no_new_one() {
     let mut test = TestLedger::new();
     test.notice(1, QUEUED, None);
     let before = test.events.len();

@@ -117,7 +117,7 @@ fn delivery_is_refused_once_the_offer_lapsed() {
 }
 
 #[test]
-fn the_end_of_an_instance_frees_what_was_not_delivered_and_asks_about_the_rest() {
+fn the_end_of_an_instance_frees_what_was_not_delivered_and_checks_the_rest() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
     test.waits("b");

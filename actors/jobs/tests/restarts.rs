@@ -30,7 +30,7 @@ fn a_further_mint_does_not_cause_a_repetition_of_everything() {
 }
 
 #[test]
-fn c1_an_instance_whose_offer_ended_while_it_was_away_learns_so_when_it_asks() {
+fn c1_an_instance_whose_offer_ended_while_it_was_away_learns_so_on_request() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
     test.notice(1, RUNS, Some("another"));
@@ -41,7 +41,7 @@ fn c1_an_instance_whose_offer_ended_while_it_was_away_learns_so_when_it_asks() {
 }
 
 #[test]
-fn an_instance_that_missed_its_execution_gets_it_when_it_asks_for_its_offer() {
+fn an_instance_that_missed_its_execution_gets_it_with_the_answer_about_its_offer() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
     test.notice(1, RUNS, Some("a"));

@@ -90,7 +90,7 @@ impl PoolSupervisor {
         }
         let now = self.now();
         let restarts = self.restarts.entry(id.clone()).or_default();
-        let mut wait = restarts.note(now);
+        let mut wait = restarts.count(now);
         if restarts.hopeless() {
             wait = HOPELESS_RESTART_DELAY;
             error!(instance.id = %id, "instance {id}: owner died repeatedly; next start in {wait:?}");

@@ -34,7 +34,7 @@ fn an_instance_holds_its_start_permit_until_it_is_ready() {
 }
 
 #[test]
-fn a_new_owner_asks_again_for_the_permit_that_its_predecessor_held() {
+fn a_new_owner_requests_the_permit_that_its_predecessor_held() {
     let mut pace = PoolPace::default();
     let all = reports([waiting("a", Permit::Start, 0)]);
     pace.grant(&"a".into(), Permit::Start);

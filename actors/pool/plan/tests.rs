@@ -100,7 +100,7 @@ fn what_is_wanted_again_is_not_asked_to_go() {
 }
 
 #[test]
-fn a_draining_pool_asks_all_free_instances_at_once_and_no_other() {
+fn a_draining_pool_retires_all_free_instances_at_once_and_no_other() {
     let all = reports([
         report("idle", State::Idle),
         report("starting", State::Starting),

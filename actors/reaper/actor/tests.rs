@@ -136,7 +136,7 @@ fn the_deliberate_mistakes_are_made_when_chosen() {
 }
 
 #[test]
-fn in_shadow_mode_it_announces_what_it_would_have_asked_and_asks_nothing() {
+fn in_shadow_mode_it_announces_what_it_would_have_requested_and_requests_nothing() {
     perform(async {
         let setup =
             ReaperSetup::start(ReaperMode::Shadow, &[("sim", &inventory([machine("lost")]))]);
