@@ -1,4 +1,4 @@
-//! `ostler check`: reads the configuration and says everything that is wrong with it.
+//! `ostler check`: reads the configuration and reports everything that is wrong with it.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -19,12 +19,15 @@ pub(super) struct Check {
     /// Looks at the text alone: no secret, program or folder need be on this machine.
     #[arg(long)]
     text_only: bool,
-    /// Also asks: credentials, rights, hooks, groups and clocks of forges, and whether providers open.
+    /// Also checks remotely: credentials, rights, hooks, groups and clocks of forges, and whether providers open.
     #[arg(long, conflicts_with = "text_only")]
     live: bool,
     /// Prints the JSON Schema of the configuration instead.
     #[arg(long, conflicts_with_all = ["config", "text_only", "json", "live"])]
     schema: bool,
+    /// Prints an example with every key, its meaning and its default instead.
+    #[arg(long, conflicts_with_all = ["config", "text_only", "json", "live", "schema"])]
+    example: bool,
     /// Prints the problems as JSON.
     #[arg(long)]
     json: bool,
@@ -32,7 +35,17 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn run(&self) -> ExitCode {
-        super::finish("check", |out| if self.schema { print_schema(out) } else { self.check(out) })
+        super::finish("check", |out| {
+            if self.schema {
+                writeln!(out, "{}", serde_json::to_string_pretty(&config::schema())?)?;
+                Ok(ExitCode::SUCCESS)
+            } else if self.example {
+                write!(out, "{}", config::example())?;
+                Ok(ExitCode::SUCCESS)
+            } else {
+                self.check(out)
+            }
+        })
     }
 
     fn check(&self, out: &mut dyn Write) -> io::Result<ExitCode> {
@@ -54,14 +67,14 @@ impl Check {
             return Ok(code);
         }
         match outcome {
-            Ok(loaded) => tell(out, &loaded)?,
+            Ok(loaded) => print_summary(out, &loaded)?,
             Err(problems) => eprint!("{problems}\n{}\n", count(&problems)),
         }
         Ok(code)
     }
 }
 
-fn tell(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
+fn print_summary(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     if !loaded.warnings.is_empty() {
         eprintln!("{}", loaded.warnings);
     }
@@ -75,8 +88,8 @@ fn tell(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     };
     writeln!(out, "ok: pools {pools}, forges {forges}, providers {providers}{end}")?;
     for name in config.providers.keys() {
-        if let Some(says) = unnamed_image(config, name) {
-            writeln!(out, "note: {says}")?;
+        if let Some(hint) = unnamed_image(config, name) {
+            writeln!(out, "note: {hint}")?;
         }
     }
     Ok(())
@@ -111,9 +124,4 @@ pub(super) fn count(problems: &Problems) -> String {
         (errors, 0) => words(errors, "error"),
         (errors, warnings) => format!("{}, {}", words(errors, "error"), words(warnings, "warning")),
     }
-}
-
-fn print_schema(out: &mut dyn Write) -> io::Result<ExitCode> {
-    writeln!(out, "{}", serde_json::to_string_pretty(&config::schema())?)?;
-    Ok(ExitCode::SUCCESS)
 }

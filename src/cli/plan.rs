@@ -48,7 +48,7 @@ impl Plan {
     }
 }
 
-/// Reads the text alone: a plan is made at a desk, where the fleet's secrets are not.
+/// Reads the text alone: a plan is made on any machine, and the fleet's secrets are not there.
 fn read(path: &Path, place: &Path) -> Option<Config> {
     match config::load_draft(path, place) {
         Ok(loaded) => Some(loaded.config),

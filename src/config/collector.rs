@@ -1,7 +1,8 @@
-//! Where traces go: OpenTelemetry's own variables, so that whoever knows them knows ours.
+//! Where traces go, in OpenTelemetry's own variables: an operator who knows them knows ours.
 
 use std::fmt;
 
+use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
 
 /// Names a collector of traces.
@@ -22,7 +23,7 @@ impl fmt::Debug for Collector {
 }
 
 impl Collector {
-    /// Reads OpenTelemetry's variables; none is set where nobody collects.
+    /// Reads OpenTelemetry's variables; none is set where traces are not collected.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let set =
             |name: &str| variable(name).map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
@@ -38,27 +39,15 @@ impl Collector {
             .unwrap_or_default();
         let pair = |text: &str| {
             let (name, value) = text.split_once('=')?;
-            Some((name.trim().to_owned(), SecretString::from(decoded(value.trim()))))
+            Some((
+                name.trim().to_owned(),
+                SecretString::from(
+                    percent_decode_str(value.trim()).decode_utf8_lossy().into_owned(),
+                ),
+            ))
         };
         Some(Self { url, headers: headers.split(',').filter_map(pair).collect() })
     }
-}
-
-/// Decodes `%20` and the like; what is no such code stays as it is.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let code = match (first, tail) {
-            (b'%', [high, low, ..]) => std::str::from_utf8(&[*high, *low])
-                .ok()
-                .and_then(|digits| u8::from_str_radix(digits, 16).ok()),
-            _ => None,
-        };
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -74,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_unless_somebody_collects() {
+    fn no_collector_is_used_unless_one_is_named() {
         assert!(read(&[]).is_none());
         assert!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", " ")]).is_none());
         let both =
@@ -92,12 +81,12 @@ mod tests {
         let headers =
             ("OTEL_EXPORTER_OTLP_HEADERS", "a=b%20c%zz%, Authorization = Bearer x=y,,odd");
         let collector = read(&[base, headers]).unwrap();
-        let told: Vec<(&str, &str)> = collector
+        let sent: Vec<(&str, &str)> = collector
             .headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.expose_secret()))
             .collect();
-        assert_eq!(told, [("a", "b c%zz%"), ("Authorization", "Bearer x=y")]);
+        assert_eq!(sent, [("a", "b c%zz%"), ("Authorization", "Bearer x=y")]);
         assert!(!format!("{collector:?}").contains("Bearer"), "{collector:?}");
     }
 }

@@ -1,16 +1,16 @@
 //! Reads the files, the environment and the secrets; the only reader of the environment.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::collector::Collector;
-use super::problems::{Desk, Problem, Problems};
-use super::sources::{self, Files};
-use super::tree::Mark;
-use super::{Config, keys, shape};
+use super::declare::all;
+use super::document::{self, Files, Mark};
+use super::problems::{Collected, Problem, Problems};
+use super::{Config, ROOT, shape};
 
 /// Holds a configuration that can be used, and what the operator should know about it.
 #[derive(Clone, Debug)]
@@ -100,47 +100,49 @@ pub fn service_manager() -> Option<ServiceManager> {
 
 /// Loads a file, or all `*.toml` of a directory; returns every problem when there is an error.
 pub fn load(path: &Path, outside: &Outside<'_>) -> Result<Loaded, Problems> {
-    let desk = Desk::default();
-    let files = sources::read(path, &desk);
-    finish(files, desk, outside)
+    let report = Collected::default();
+    let files = document::read(path, &report);
+    finish(files, report, outside)
 }
 
 /// Loads the text alone of a configuration that is meant to replace the one at `place`: relative
-/// paths are read as if it lay there, so that moving a draft changes nothing.
+/// paths are read as if it were there, so that moving a draft changes nothing.
 pub fn load_draft(path: &Path, place: &Path) -> Result<Loaded, Problems> {
-    let desk = Desk::default();
-    let files = sources::read(path, &desk).meant_for(sources::root(place));
-    finish(files, desk, &Outside::text_only())
+    let report = Collected::default();
+    let files = document::read(path, &report).meant_for(document::root(place));
+    finish(files, report, &Outside::text_only())
 }
 
-fn finish(files: Files, desk: Desk, outside: &Outside<'_>) -> Result<Loaded, Problems> {
+fn finish(files: Files, report: Collected, outside: &Outside<'_>) -> Result<Loaded, Problems> {
     let files = Arc::new(files);
-    let tables = sources::parse(&files, &desk);
+    let tables = document::parse(&files, &report);
     for table in &tables {
-        shape::check(table, keys::ROOT, "", &desk);
+        shape::check(table, &all(ROOT), "", &report);
     }
     // Contradictions are sought only in whole documents: half a one contradicts itself everywhere.
     let parsed = tables.len() == files.paths().count() && !tables.is_empty();
     if !parsed {
-        return Err(desk.into_problems(files));
+        return Err(report.into_problems(files));
     }
-    let whole = sources::merge(tables, &files, &desk);
-    let cx = Cx { desk, files: &files, outside, touched: RefCell::default() };
+    let whole = document::merge(tables, &files, &report);
+    let cx = Cx::new(report, &files, outside);
     let config = Config::read(&whole, &cx);
-    let Cx { desk, touched, .. } = cx;
-    if desk.has_errors() {
-        return Err(desk.into_problems(files));
+    let Cx { report, touched, .. } = cx;
+    if report.has_errors() {
+        return Err(report.into_problems(files));
     }
     let named = files.paths().map(Path::to_owned).chain(touched.into_inner()).collect();
-    Ok(Loaded { config, warnings: desk.into_problems(files), files: named })
+    Ok(Loaded { config, warnings: report.into_problems(files), files: named })
 }
 
 /// Travels with the reading: where problems go, and what may be looked at.
 pub(crate) struct Cx<'a> {
-    pub(crate) desk: Desk,
+    pub(crate) report: Collected,
     pub(crate) files: &'a Files,
     outside: &'a Outside<'a>,
     touched: RefCell<BTreeSet<PathBuf>>,
+    /// `daemon.state_dir`, once it is read.
+    state_dir: OnceCell<String>,
 }
 
 impl Cx<'static> {
@@ -148,16 +150,26 @@ impl Cx<'static> {
     pub(crate) fn nowhere() -> Self {
         static NOTHING: Files = Files::none();
         static TEXT_ONLY: Outside<'static> = Outside { looks: false, variable: &|_| None };
-        Self {
-            desk: Desk::default(),
-            files: &NOTHING,
-            outside: &TEXT_ONLY,
-            touched: RefCell::default(),
-        }
+        Self::new(Collected::default(), &NOTHING, &TEXT_ONLY)
     }
 }
 
-impl Cx<'_> {
+impl<'a> Cx<'a> {
+    fn new(report: Collected, files: &'a Files, outside: &'a Outside<'a>) -> Self {
+        Self { report, files, outside, touched: RefCell::default(), state_dir: OnceCell::new() }
+    }
+
+    /// Returns the folder that some defaults are in.
+    pub(crate) fn state_dir(&self) -> &str {
+        self.state_dir.get().map_or("STATE_DIR", String::as_str)
+    }
+
+    /// Says which folder that is; the first one holds.
+    pub(crate) fn set_state_dir(&self, state_dir: &Path) {
+        let text = state_dir.display().to_string();
+        self.state_dir.get_or_init(|| text.trim_end_matches('/').to_owned());
+    }
+
     /// Returns whether the world around the files is looked at.
     pub(crate) fn looks(&self) -> bool {
         self.outside.looks
@@ -180,19 +192,14 @@ impl Cx<'_> {
         std::fs::read_to_string(path).map_err(|error| error.to_string())
     }
 
-    /// Returns the text of a file that must not be everybody's, and warns if it is.
+    /// Returns the text of a file that must be private, and warns if every user can read it.
     pub(crate) fn secret_file(&self, path: &Path, key: &str, at: Mark) -> Result<String, String> {
         let text = self.file(path)?;
-        if self.looks() && everybody_reads(path) {
+        if self.looks() && is_world_readable(path) {
             let shown = path.display();
-            self.desk.note(
-                Problem::warning(
-                    key,
-                    format!("everybody on this machine can read the secret `{shown}`"),
-                )
-                .at(Some(at))
-                .help(format!("chmod 600 {shown}")),
-            );
+            let what = format!("every user of this machine can read the secret `{shown}`");
+            let help = format!("chmod 600 {shown}");
+            self.report.add(Problem::new(key, what, help).warning().at(Some(at)));
         }
         Ok(text)
     }
@@ -218,7 +225,7 @@ impl Cx<'_> {
     }
 }
 
-fn everybody_reads(path: &Path) -> bool {
+fn is_world_readable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     // A directory in between may still bar the way; the warning is about the file's own mode.
     std::fs::metadata(path).is_ok_and(|data| data.permissions().mode() & 0o004 != 0)

@@ -10,7 +10,7 @@ use serde_json::Value;
 const TELLING: [&str; 8] =
     ["secret", "token", "password", "passwd", "private_key", "seal_key", "credential", "api_key"];
 
-/// A run of this many letters of a key alphabet is taken for one.
+/// A run of this many characters of a key's alphabet is taken for a key.
 const LONG: usize = 32;
 
 /// Returns whether a key's name says that its value is private.

@@ -1,92 +1,107 @@
-//! The configuration as written in TOML; the doc comments of its types are the reference.
+//! The configuration as written in TOML.
 //!
 //! ```text
-//!  files ──▶ sources ──▶ tree ──▶ shape ──▶ sections ──▶ checks ──▶ Config ──▶ PoolSpec, Settings
-//!            read,       every    unknown   typed        contra-
-//!            merge       place    keys,     values,      dictions
-//!                        kept     types     secrets
-//!                └───────────┴────── problems: all of them, at once ──▶ render
+//!                      table! { name, type, default, text, check }      one declaration a key
+//!                 ┌───────────────┬──────┴────────┬──────────────┐
+//!  files ──▶ document ──▶ shape ──▶ Section::field ──▶ check ──▶ Config ──▶ PoolSpec, Settings
+//!            parse,       unknown   typed values,    contra-    │
+//!            merge,       keys,     secrets,         dictions   ├──▶ page: `/config`, redacted
+//!            places kept  types     defaults                    └──▶ plan: what an edit would do
+//!                └───────────┴── problems: all of them, at once ┘
 //! ```
 //!
-//! What may be written stands once, in the tables of [`keys`]; the check, the JSON Schema and the
-//! test of `config/example.toml` read them. Every problem carries its place and the way out, and no
-//! message, `Debug` or `/config` page carries a secret. Loading is all or nothing.
+//! A key is declared once, in the [`table!`](declare) of its section, which makes the struct, its
+//! reader and its page. The same declaration gives the errors, the JSON Schema and
+//! `config/example.toml` ([`reference`](mod@reference)), and tells [`plan`] which keys roll a pool.
+//! Every problem carries its place and the way out, and no message, `Debug` or `/config` page carries
+//! a secret. Loading is all or nothing.
 //!
 //! One rule for paths: what Ostler *reads* (secrets, certificates, a runner's folder) is relative to
 //! the file that names it; what Ostler *writes* (state, work folders, the database) is relative to
 //! the working directory.
 
 mod collector;
-mod credentials;
-pub mod cron;
 mod daemon;
-mod durations;
+mod declare;
+mod document;
 mod forges;
 mod http;
-pub mod keys;
 mod load;
 mod mask;
-mod names;
-mod nearest;
-mod notify;
 mod plan;
-mod policy;
 mod pools;
 mod problems;
 mod providers;
-mod render;
+mod reference;
 mod revision;
-mod schedule;
-mod schema;
 mod secrets;
 mod section;
 mod shape;
-mod sources;
-mod store;
 mod sweeps;
-mod syntax;
-mod tree;
+mod units;
 mod values;
 pub mod watch;
-mod written;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use ostler_actors::model::PoolSpec;
-use ostler_actors::settings::Settings;
-use serde::Serialize;
-use serde_json::Value;
+use ostler_actors::settings::{RequeueSettings, Settings};
+use serde_json::{Map, Value, json};
 
 pub use collector::Collector;
-pub use credentials::{Auth, Credential};
-pub use daemon::Daemon;
-pub use forges::ForgeSettings;
+pub use daemon::{Daemon, Store, StoreUrl, Synchronous};
+pub use forges::{Auth, Credential, ForgeSettings};
 pub use http::{Http, Role, Tls, Token};
 pub use load::{
     Loaded, Outside, ServiceManager, colours_welcome, inherited, inherited_from, load, load_draft,
     operator_token, service_manager, trace_collector,
 };
-pub use notify::Notify;
 pub use plan::{Change, Tie, plan, refusals};
-pub use pools::{Ca, Pool, Proxy};
+pub use pools::{Ca, Cron, Pool, Proxy, Schedule, Zone};
 pub use problems::{Problem, Problems, Report, Severity};
 pub use providers::{
     External, Kubernetes, Limits, Process, ProviderSettings, default_poller_image,
 };
-pub use schedule::Schedule;
-pub use schema::schema;
+pub use reference::{example, schema};
 pub use secrets::{Secret, Source};
-pub use store::{Store, StoreUrl, Synchronous};
-pub use sweeps::{Reaper, Requeue};
+pub use sweeps::{Notify, Reaper};
 
+use declare::{Declared, Key, Keys, Kind, read_complete};
+use document::Table;
 use load::Cx;
 use pools::Known;
 use section::Section;
-use tree::Table;
+
+/// The tables of the whole.
+pub(crate) const ROOT: Keys = &[
+    Key::new("daemon", Kind::Table(Daemon::KEYS), Daemon::ABOUT),
+    Key::new("store", Kind::Table(Store::KEYS), Store::ABOUT),
+    Key::new("http", Kind::Table(Http::KEYS), Http::ABOUT),
+    Key::new("forge", Kind::Kinds(forges::KINDS), ForgeSettings::ABOUT),
+    Key::new(
+        "provider",
+        Kind::Kinds(providers::KINDS),
+        "What creates machines, by a name of your choice.",
+    ),
+    Key::new(
+        "defaults",
+        Kind::Shared(Pool::KEYS),
+        "Holds for every pool that does not say otherwise: every key of a pool but name, labels and \
+         schedule.",
+    ),
+    Key::new("pool", Kind::Tables(Pool::KEYS), Pool::ABOUT),
+    Key::new("reaper", Kind::Table(Reaper::KEYS), Reaper::ABOUT),
+    Key::new(
+        "requeue",
+        Kind::Table(<RequeueSettings as Declared>::KEYS),
+        <RequeueSettings as Declared>::ABOUT,
+    ),
+    Key::new("notify", Kind::Table(Notify::KEYS), Notify::ABOUT),
+];
 
 /// Holds a whole configuration.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// `[daemon]`: the daemon itself.
     pub daemon: Daemon,
@@ -103,7 +118,7 @@ pub struct Config {
     /// `[reaper]`.
     pub reaper: Reaper,
     /// `[requeue]`.
-    pub requeue: Requeue,
+    pub requeue: RequeueSettings,
     /// `[notify]`.
     pub notify: Option<Notify>,
 }
@@ -122,10 +137,19 @@ impl Config {
     /// Returns the whole for `/config`: secrets appear as the place they are kept in, and values
     /// under names that sound like a secret are covered.
     pub fn redacted(&self) -> Value {
-        // Every field serializes: there are no maps with keys other than text.
-        let mut value = serde_json::to_value(self).unwrap_or(Value::Null);
-        value["pools"] = self.pools.iter().map(Pool::redacted).collect();
-        value
+        let forges = self.forges.iter().map(|(name, forge)| (name.clone(), forge.page()));
+        let providers = self.providers.iter().map(|(name, it)| (name.clone(), it.page()));
+        json!({
+            "daemon": self.daemon.page(),
+            "store": self.store.page(),
+            "http": self.http.page(),
+            "forges": forges.collect::<Map<_, _>>(),
+            "providers": providers.collect::<Map<_, _>>(),
+            "pools": self.pools.iter().map(Pool::redacted).collect::<Vec<_>>(),
+            "reaper": self.reaper.page(),
+            "requeue": self.requeue.page(),
+            "notify": self.notify.as_ref().map(Declared::page),
+        })
     }
 
     /// Returns the configuration of an empty file: no pool, and every default.
@@ -134,11 +158,12 @@ impl Config {
     }
 
     pub(crate) fn read(whole: &Table, cx: &Cx<'_>) -> Self {
-        let daemon = Daemon::read(&Section::of(cx, whole, "daemon"));
-        let http = Http::read(&Section::of(cx, whole, "http"));
-        let store = Store::read(&Section::of(cx, whole, "store"), &daemon);
-        let (forges, providers) = (forges::read(cx, whole), providers::read(cx, whole, &daemon));
-        let reaper = Reaper::read(&Section::of(cx, whole, "reaper"));
+        let section = |key| Section::of(cx, whole, key);
+        let daemon: Daemon = read_complete(&section("daemon"));
+        cx.set_state_dir(&daemon.state_dir);
+        let http: Http = read_complete(&section("http"));
+        let reaper: Reaper = read_complete(&section("reaper"));
+        let (forges, providers) = (forges::read(cx, whole), providers::read(cx, whole));
         let known = Known {
             forges: &forges,
             providers: &providers,
@@ -149,10 +174,10 @@ impl Config {
         };
         let pools = read_pools(whole, cx, &known);
         Self {
-            requeue: Requeue::read(&Section::of(cx, whole, "requeue")),
-            notify: Notify::read(&Section::of(cx, whole, "notify")),
+            store: read_complete(&section("store")),
+            requeue: read_complete(&section("requeue")),
+            notify: Notify::read_table(&section("notify")),
             daemon,
-            store,
             http,
             pools,
             reaper,
@@ -163,28 +188,21 @@ impl Config {
 }
 
 fn read_pools(whole: &Table, cx: &Cx<'_>, known: &Known<'_>) -> Vec<Pool> {
-    let defaults = whole.get("defaults").and_then(|node| node.value.table());
-    let nodes = whole.get("pool").map_or(&[][..], |node| node.value.list());
-    let tables = nodes.iter().filter_map(|node| node.value.table()).enumerate();
-    let read = |(at, table)| {
-        let section =
-            Section::new(cx, Some(table), shape::element_path("pool", table, at)).over(defaults);
-        let pool = Pool::read(&section, known);
-        (section, pool)
-    };
-    let pools: Vec<_> = tables.map(read).collect();
+    let mut pools = Vec::new();
+    for section in Section::list(cx, whole, "pool") {
+        let section = section.over(whole.table("defaults"));
+        let pool = Pool::read_with(&section, known);
+        pools.push((section, pool));
+    }
     if whole.get("pool").is_none() {
         let what = "there is no pool, so nothing would run";
-        cx.desk.note(
-            Problem::warning("pool", what)
-                .help("add [[pool]] with name, forge, scope, provider, labels and max"),
-        );
+        let help = "add [[pool]] with name, forge, scope, provider, labels and max";
+        cx.report.add(Problem::new("pool", what, help).warning());
     }
     pools::between(&pools, known.providers);
     pools.into_iter().filter_map(|(_, pool)| pool).collect()
 }
 
 fn names_under<'a>(whole: &'a Table, key: &str) -> Vec<&'a str> {
-    let named = whole.get(key).and_then(|node| node.value.table());
-    named.map_or_else(Vec::new, |table| table.entries.keys().map(String::as_str).collect())
+    whole.table(key).iter().flat_map(|named| named.entries.keys().map(String::as_str)).collect()
 }

@@ -5,30 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Config, Pool};
-
-/// Keys of a pool that shape its machines.
-const SHAPING: [&str; 15] = [
-    "arch",
-    "binding",
-    "ca",
-    "env",
-    "extra_specs",
-    "flavor",
-    "forge",
-    "image",
-    "labels",
-    "os",
-    "pod",
-    "provider",
-    "proxy",
-    "runner_group",
-    "scope",
-];
-
-/// Keys that say where a forge or a provider is. What was made there would be out of sight.
-const PLACE: [&str; 6] =
-    ["api_url:", "kind:", "kubeconfig:", "context:", "namespace:", "work_dir:"];
+use super::declare::{Declared as _, Effect, Keys, all};
+use super::{Config, Pool, forges, providers};
 
 /// Ties a pool to the forge and the provider of machines it has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +15,7 @@ pub struct Tie {
     pub pool: String,
     /// The forge its runners are registered at.
     pub forge: String,
-    /// The provider that made its machines.
+    /// The provider that created its machines.
     pub provider: String,
 }
 
@@ -51,7 +29,7 @@ impl From<&Pool> for Tie {
 /// Describes one effect of going from one configuration to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    pub kind: Kind,
+    pub kind: ChangeKind,
     /// To what: `pool linux`, `forge github`, `[http]`.
     pub what: String,
     /// Which keys differ, as `key: old -> new`.
@@ -62,7 +40,7 @@ pub struct Change {
 /// Says what happens to a part of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum ChangeKind {
     Added,
     Removed,
     Changed,
@@ -71,19 +49,23 @@ pub enum Kind {
 }
 
 impl Change {
+    fn new(kind: ChangeKind, what: String, keys: Vec<String>, effect: impl Into<String>) -> Self {
+        Self { kind, what, keys, effect: effect.into() }
+    }
+
     /// Returns whether the reload would be refused because of it.
     pub fn is_refused(&self) -> bool {
-        self.kind == Kind::Refused
+        self.kind == ChangeKind::Refused
     }
 }
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = match self.kind {
-            Kind::Added => '+',
-            Kind::Removed => '-',
-            Kind::Changed => '~',
-            Kind::Refused => '!',
+            ChangeKind::Added => '+',
+            ChangeKind::Removed => '-',
+            ChangeKind::Changed => '~',
+            ChangeKind::Refused => '!',
         };
         write!(f, "{sign} {}: {}", self.what, self.effect)?;
         for key in &self.keys {
@@ -95,10 +77,9 @@ impl fmt::Display for Change {
 
 /// Returns everything a reload from `old` to `new` would do; empty when nothing changes.
 pub fn plan(old: &Config, new: &Config) -> Vec<Change> {
-    let mut changes = Vec::new();
-    pools(old, new, &mut changes);
+    let mut changes = pools(old, new);
     let (before, after) = (old.redacted(), new.redacted());
-    adapters(&before, &after, &ties(old), &mut changes);
+    changes.extend(adapters(&before, &after, &ties(old)));
     for (part, effect) in [
         ("reaper", "takes effect at once"),
         ("requeue", "takes effect at once"),
@@ -109,12 +90,7 @@ pub fn plan(old: &Config, new: &Config) -> Vec<Change> {
     ] {
         let keys = differences(&before[part], &after[part]);
         if !keys.is_empty() {
-            changes.push(Change {
-                kind: Kind::Changed,
-                what: format!("[{part}]"),
-                keys,
-                effect: effect.into(),
-            });
+            changes.push(Change::new(ChangeKind::Changed, format!("[{part}]"), keys, effect));
         }
     }
     changes
@@ -123,10 +99,9 @@ pub fn plan(old: &Config, new: &Config) -> Vec<Change> {
 /// Returns why a reload from `old` to `new` would be refused while machines are left; `live` says
 /// of which, beside those that the pools of `old` may have.
 pub fn refusals(old: &Config, new: &Config, live: &[Tie]) -> Vec<Change> {
-    let mut changes = Vec::new();
     let mut ties = ties(old);
     ties.extend_from_slice(live);
-    adapters(&old.redacted(), &new.redacted(), &ties, &mut changes);
+    let mut changes = adapters(&old.redacted(), &new.redacted(), &ties);
     changes.retain(Change::is_refused);
     changes
 }
@@ -135,108 +110,103 @@ fn ties(config: &Config) -> Vec<Tie> {
     config.pools.iter().map(Tie::from).collect()
 }
 
-fn adapters(before: &Value, after: &Value, ties: &[Tie], changes: &mut Vec<Change>) {
-    for (kind, part) in [("forge", "forges"), ("provider", "providers")] {
-        named(kind, &before[part], &after[part], ties, changes);
-    }
-}
-
-fn pools(old: &Config, new: &Config, changes: &mut Vec<Change>) {
+fn pools(old: &Config, new: &Config) -> Vec<Change> {
     let find =
         |config: &Config, name: &str| config.pools.iter().find(|pool| pool.name == name).cloned();
+    let mut changes = Vec::new();
     for pool in &new.pools {
         let what = format!("pool {}", pool.name);
-        match find(old, &pool.name) {
-            None => {
-                let effect =
-                    format!("new; keeps {} idle, at most {} machines", pool.min_idle, pool.max);
-                changes.push(Change { kind: Kind::Added, what, keys: Vec::new(), effect });
-            }
-            Some(before) => changes.extend(changed(what, &before, pool)),
+        if let Some(before) = find(old, &pool.name) {
+            changes.extend(changed(what, &before, pool));
+        } else {
+            let effect =
+                format!("new; keeps {} idle, at most {} machines", pool.min_idle, pool.max);
+            changes.push(Change::new(ChangeKind::Added, what, Vec::new(), effect));
         }
     }
-    for pool in &old.pools {
-        if find(new, &pool.name).is_none() {
-            let effect = "drains: busy runners finish, idle ones leave, then it is gone".into();
-            changes.push(Change {
-                kind: Kind::Removed,
-                what: format!("pool {}", pool.name),
-                keys: Vec::new(),
-                effect,
-            });
-        }
+    for pool in old.pools.iter().filter(|pool| find(new, &pool.name).is_none()) {
+        let effect = "drains: busy runners finish, idle ones leave, then it is gone";
+        let what = format!("pool {}", pool.name);
+        changes.push(Change::new(ChangeKind::Removed, what, Vec::new(), effect));
     }
+    changes
 }
 
 fn changed(what: String, before: &Pool, after: &Pool) -> Option<Change> {
-    let mut keys = differences(&before.redacted(), &after.redacted());
-    keys.retain(|key| !key.starts_with("revision:"));
+    let mut keys = differences(&before.page(), &after.page());
     let rolls = before.revision != after.revision;
     if !rolls && keys.is_empty() {
         return None;
     }
-    if rolls && !keys.iter().any(|key| SHAPING.iter().any(|shaping| key.starts_with(shaping))) {
+    if rolls && !any_has(&keys, Pool::KEYS, Effect::Shapes) {
         keys.push(format!("provider {}: what it starts differs, see below", after.provider));
     }
     let effect = if rolls {
-        let (old, new) = (&before.revision, &after.revision);
         format!(
-            "rolls from {old} to {new}: idle machines are replaced a few at a time, \
-                    busy ones finish"
+            "rolls from {} to {}: idle machines are replaced a few at a time, busy ones finish",
+            before.revision, after.revision
         )
     } else {
         "takes effect at once; no machine is replaced".into()
     };
-    Some(Change { kind: Kind::Changed, what, keys, effect })
+    Some(Change::new(ChangeKind::Changed, what, keys, effect))
 }
 
-fn named(kind: &str, before: &Value, after: &Value, ties: &[Tie], changes: &mut Vec<Change>) {
-    let empty = serde_json::Map::new();
-    let (before, after) =
-        (before.as_object().unwrap_or(&empty), after.as_object().unwrap_or(&empty));
-    for (name, value) in after {
-        let what = format!("{kind} {name}");
-        let Some(earlier) = before.get(name) else {
-            changes.push(Change {
-                kind: Kind::Added,
-                what,
-                keys: Vec::new(),
-                effect: "new".into(),
-            });
-            continue;
-        };
-        let keys = differences(earlier, value);
-        let users = users(kind, name, ties);
-        let moves = keys.iter().any(|key| PLACE.iter().any(|place| key.starts_with(place)));
-        if moves && !users.is_empty() {
-            let effect = format!(
-                "refused while machines of pool {users} are left: it would be somewhere \
-                        else, and they out of sight; give the new place a new name"
-            );
-            changes.push(Change { kind: Kind::Refused, what, keys, effect });
-        } else if !keys.is_empty() {
-            let effect = "takes effect with the next call".into();
-            changes.push(Change { kind: Kind::Changed, what, keys, effect });
+/// Returns whether one of these differences is in a key of that effect, or below it.
+fn any_has(differences: &[String], keys: Keys, effect: Effect) -> bool {
+    let all = all(keys);
+    let mut named = all.iter().filter(|key| key.effect == effect).map(|key| key.name);
+    named.any(|name| {
+        differences
+            .iter()
+            .any(|it| it.strip_prefix(name).is_some_and(|rest| rest.starts_with([':', '.'])))
+    })
+}
+
+/// Compares the forges and the providers, which are shown under their names.
+fn adapters(before: &Value, after: &Value, ties: &[Tie]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (kind, part, kinds) in
+        [("forge", "forges", forges::KINDS), ("provider", "providers", providers::KINDS)]
+    {
+        let empty = serde_json::Map::new();
+        let old = before[part].as_object().unwrap_or(&empty);
+        let new = after[part].as_object().unwrap_or(&empty);
+        for (name, value) in new {
+            let what = format!("{kind} {name}");
+            let Some(earlier) = old.get(name) else {
+                changes.push(Change::new(ChangeKind::Added, what, Vec::new(), "new"));
+                continue;
+            };
+            let keys = differences(earlier, value);
+            let users = users(kind, name, ties);
+            let moves = kinds.iter().any(|(_, of)| any_has(&keys, of, Effect::Moves));
+            if moves && !users.is_empty() {
+                let effect = format!(
+                    "refused while machines of pool {users} are left: it would be somewhere else, \
+                     and they out of sight; give the new place a new name"
+                );
+                changes.push(Change::new(ChangeKind::Refused, what, keys, effect));
+            } else if !keys.is_empty() {
+                let effect = "takes effect with the next call";
+                changes.push(Change::new(ChangeKind::Changed, what, keys, effect));
+            }
+        }
+        for name in old.keys().filter(|name| !new.contains_key(*name)) {
+            let users = users(kind, name, ties);
+            let (change, effect) = if users.is_empty() {
+                (ChangeKind::Removed, "gone; no pool used it".into())
+            } else {
+                let effect = format!(
+                    "refused while machines of pool {users} are left: remove or move the pool \
+                     first, reload, and remove the {kind} when it has drained"
+                );
+                (ChangeKind::Refused, effect)
+            };
+            changes.push(Change::new(change, format!("{kind} {name}"), Vec::new(), effect));
         }
     }
-    for name in before.keys().filter(|name| !after.contains_key(*name)) {
-        let users = users(kind, name, ties);
-        let what = format!("{kind} {name}");
-        changes.push(if users.is_empty() {
-            Change {
-                kind: Kind::Removed,
-                what,
-                keys: Vec::new(),
-                effect: "gone; no pool used it".into(),
-            }
-        } else {
-            let effect = format!(
-                "refused while machines of pool {users} are left: remove or move the pool \
-                    first, reload, and remove the {kind} when it has drained"
-            );
-            Change { kind: Kind::Refused, what, keys: Vec::new(), effect }
-        });
-    }
+    changes
 }
 
 /// Names the pools that use a forge or a provider.

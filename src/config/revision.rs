@@ -5,12 +5,13 @@ use std::fmt::Write;
 use ostler_actors::model::{Binding, Revision};
 use serde_json::{Value, json};
 
+use super::declare::Declared as _;
 use super::pools::Pool;
-use super::providers::ProviderSettings;
-use crate::config;
+use super::providers::{Kubernetes, ProviderSettings};
 
-/// Returns the revision of a pool's machines; `home` is where warm ones ask for work. It must stay the same from release to release as
-/// long as the configuration does: a new one replaces every idle machine of the pool.
+/// Returns the revision of a pool's machines; `home` is where warm ones ask for work. It must stay the
+/// same from release to release as long as the configuration does: a new one replaces every idle
+/// machine of the pool.
 pub(crate) fn of(pool: &Pool, provider: &ProviderSettings, home: Option<&str>) -> Revision {
     let mut labels: Vec<String> = pool.labels.iter().map(|label| label.to_lowercase()).collect();
     labels.sort();
@@ -30,7 +31,7 @@ pub(crate) fn of(pool: &Pool, provider: &ProviderSettings, home: Option<&str>) -
         "made_by": made_by(provider),
     });
     if pool.binding == Binding::Late {
-        // A warm machine asks where it was told to when it was made, and nowhere else.
+        // A warm machine asks at the address it got when it was created, and nowhere else.
         shape["asks"] = json!(home);
     }
     let mut text = String::new();
@@ -50,11 +51,11 @@ fn made_by(provider: &ProviderSettings) -> Value {
             "runner_dir": process.runner_dir,
             "command": process.command,
             "user": process.user,
-            "limits": process.limits,
+            "limits": process.limits.page(),
             "nice": process.nice,
         }),
         // Only where it is written: a release of ours must not replace every pod.
-        ProviderSettings::Kubernetes(config::Kubernetes { poller_image: Some(image), .. }) => {
+        ProviderSettings::Kubernetes(Kubernetes { poller_image: Some(image), .. }) => {
             json!({ "poller_image": image })
         }
         // Where a cluster is and how an executable is called do not change what they make.

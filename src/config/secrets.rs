@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
+use super::document::{Node, Table};
 use super::load::Cx;
 use super::problems::Problem;
-use super::tree::Node;
 
 /// How a secret is written, for every message that has to say it.
 pub(crate) const HOW: &str = r#"{ env = "NAME" }` or `{ file = "path" }"#;
@@ -50,7 +50,7 @@ impl Secret {
 
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
-        // Only ever compares two of the operator's own files; nobody can time it.
+        // Both are the operator's own: there is no attacker who could time the comparison.
         self.source == other.source && self.expose() == other.expose()
     }
 }
@@ -61,9 +61,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Returns the reference a node holds, if it is written as one.
-pub(crate) fn reference(node: &Node) -> Option<(&'static str, &str)> {
-    let table = node.value.table()?;
+/// Returns the reference a table holds, if it is written as one.
+pub(crate) fn reference(table: &Table) -> Option<(&'static str, &str)> {
     if table.entries.len() != 1 {
         return None;
     }
@@ -73,11 +72,12 @@ pub(crate) fn reference(node: &Node) -> Option<(&'static str, &str)> {
     })
 }
 
-/// Fetches what a node refers to; what goes wrong is noted under `key`.
+/// Fetches what a node refers to; what goes wrong is reported under `key`.
 pub(crate) fn fetch(cx: &Cx<'_>, key: &str, node: &Node) -> Option<Secret> {
-    let (way, name) = reference(node)?;
-    let tell = |what: String, help: String| {
-        cx.desk.note(Problem::error(key, what).at(Some(node.at)).help(help));
+    let (way, name) = reference(node.value.table()?)?;
+    let refuse = |what: String, help: String| {
+        cx.report.add(Problem::new(key, what, help).at(Some(node.at)));
+        None
     };
     let (source, text) = if way == "env" {
         (Source::Env(name.to_owned()), cx.variable(name))
@@ -90,36 +90,35 @@ pub(crate) fn fetch(cx: &Cx<'_>, key: &str, node: &Node) -> Option<Secret> {
         (Ok(text), _) => text,
         (Err(_), Source::Env(name)) if name.starts_with('$') => {
             let bare = name.trim_start_matches('$').trim_matches(['{', '}']);
-            tell(
+            return refuse(
                 format!("`{key}` needs a variable whose name begins with `$`, which none does"),
                 format!("write its name alone: {{ env = \"{bare}\" }}"),
             );
-            return None;
         }
         (Err(_), Source::Env(name)) => {
-            tell(
+            return refuse(
                 format!("`{key}` needs the variable `{name}`, which is not set"),
                 format!(
-                    "set {name} in the daemon's environment (systemd: EnvironmentFile=), or \
-                            use {{ file = \"path\" }}"
+                    "set {name} in the daemon's environment (systemd: EnvironmentFile=), or use \
+                     {{ file = \"path\" }}"
                 ),
             );
-            return None;
         }
         (Err(why), Source::File(path)) => {
-            tell(
+            return refuse(
                 format!("`{key}` needs the file `{}`, which cannot be read: {why}", path.display()),
-                "create it, readable for the daemon's user only; relative paths start \
-                        beside this file"
+                "create it, readable for the daemon's user only; relative paths start beside this \
+                 file"
                     .into(),
             );
-            return None;
         }
     };
     let text = text.trim_end_matches(['\r', '\n']);
     if text.is_empty() && cx.looks() {
-        tell(format!("the secret of `{key}` is empty"), "put the secret there, in one line".into());
-        return None;
+        return refuse(
+            format!("the secret of `{key}` is empty"),
+            "put the secret there, in one line".into(),
+        );
     }
     Some(Secret { source, text: SecretString::from(text) })
 }

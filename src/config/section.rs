@@ -1,16 +1,13 @@
 //! Reads one table by its keys, after `shape` has reported what does not fit.
 //!
-//! A value that does not fit reads as absent: its problem is noted already, and the default lets
+//! A value that does not fit reads as absent: its problem is reported already, and the default lets
 //! the search for further problems go on.
 
-use std::path::PathBuf;
-use std::time::Duration;
-
-use super::durations;
+use super::declare::{Fallback, Key, Kind, Need};
+use super::document::{Mark, Node, Table, element_path, literal};
 use super::load::Cx;
 use super::problems::Problem;
-use super::secrets::{self, Secret};
-use super::tree::{Mark, Node, Table, Value};
+use super::values::Field;
 
 /// Is a table, perhaps with another one beneath it that holds defaults.
 #[derive(Clone)]
@@ -32,6 +29,18 @@ impl<'a> Section<'a> {
         Self::new(cx, whole.get(key).and_then(|node| node.value.table()), key)
     }
 
+    /// Opens the tables of a list in the whole document.
+    pub(crate) fn list(cx: &'a Cx<'a>, whole: &'a Table, key: &str) -> Vec<Self> {
+        let nodes = whole.get(key).map_or(&[][..], |node| node.value.list());
+        Self::elements(cx, nodes, key)
+    }
+
+    fn elements(cx: &'a Cx<'a>, nodes: &'a [Node], path: &str) -> Vec<Self> {
+        let tables = nodes.iter().filter_map(|node| node.value.table()).enumerate();
+        let open = |(at, table)| Self::new(cx, Some(table), element_path(path, table, at));
+        tables.map(open).collect()
+    }
+
     /// Adds a table of defaults.
     pub(crate) fn over(mut self, defaults: Option<&'a Table>) -> Self {
         self.under = defaults;
@@ -47,10 +56,37 @@ impl<'a> Section<'a> {
     /// Opens the tables under a key of this one.
     pub(crate) fn inners(&self, key: &str) -> Vec<Self> {
         let nodes = self.node(key).map_or(&[][..], |node| node.value.list());
-        let tables = nodes.iter().filter_map(|node| node.value.table());
-        let named =
-            |(at, table)| Self::new(self.cx, Some(table), format!("{}[{at}]", self.key(key)));
-        tables.enumerate().map(named).collect()
+        Self::elements(self.cx, nodes, &self.key(key))
+    }
+
+    /// Reads a key as it is written, or as its default says; reports when a pool lacks it.
+    pub(crate) fn field<T: Field>(&self, key: &'static Key) -> Option<T> {
+        if let Kind::Flat(_) = key.kind {
+            return T::flat(self);
+        }
+        if let Some(node) = self.node(key.name) {
+            if let Some(check) = key.check {
+                check(self, key, node);
+            }
+            if let Some(value) = T::read(self, key, node) {
+                return Some(value);
+            }
+        } else if key.need == Need::PoolOrDefaults {
+            self.error(
+                key.name,
+                format!("`{}` is missing", self.key(key.name)),
+                format!("add {} to the pool, or to [defaults] for all pools", key.sketch()),
+            );
+        }
+        let default = key.default_toml().and_then(|toml| {
+            // What is derived from the folder follows it.
+            let toml = toml.replace("STATE_DIR", self.cx.state_dir());
+            T::read(self, key, &literal(&toml)?)
+        });
+        default.or_else(|| match key.fallback {
+            Fallback::Words(_) => T::blank(),
+            Fallback::None | Fallback::Toml(_) | Fallback::Core(_) => T::absent(self),
+        })
     }
 
     /// Returns whether the table itself, not its defaults, has the key.
@@ -65,6 +101,11 @@ impl<'a> Section<'a> {
         if inherited { format!("defaults.{key}") } else { format!("{}.{key}", self.path) }
     }
 
+    /// Returns the full name of the table.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Returns where a key's value is, or where it could be.
     pub(crate) fn at(&self, key: &str) -> Option<Mark> {
         self.node(key).map(|node| node.at).or(self.own.map(|table| table.at))
@@ -76,86 +117,32 @@ impl<'a> Section<'a> {
         own.or_else(|| self.under.and_then(|table| table.get(key)))
     }
 
-    /// Begins an error about a key, at its place.
-    pub(crate) fn error(&self, key: &str, what: impl Into<String>) -> Problem {
-        Problem::error(self.key(key), what).at(self.at(key))
-    }
-
-    /// Begins a warning about a key, at its place.
-    pub(crate) fn warning(&self, key: &str, what: impl Into<String>) -> Problem {
-        Problem::warning(self.key(key), what).at(self.at(key))
-    }
-
-    pub(crate) fn note(&self, problem: Problem) {
-        self.cx.desk.note(problem);
-    }
-
+    /// Returns the text of a key.
     pub(crate) fn text(&self, key: &str) -> Option<&'a str> {
         self.node(key)?.value.text()
     }
 
-    /// Returns a text, or a default.
-    pub(crate) fn text_or(&self, key: &str, default: &str) -> String {
-        self.text(key).unwrap_or(default).to_owned()
+    /// Reports an error about a key: what is wrong, and the way out.
+    pub(crate) fn error(&self, key: &str, what: impl Into<String>, help: impl Into<String>) {
+        self.report(self.problem(key, what, help));
     }
 
-    pub(crate) fn texts(&self, key: &str) -> Vec<String> {
-        let nodes = self.node(key).map_or(&[][..], |node| node.value.list());
-        nodes.iter().filter_map(|node| node.value.text()).map(str::to_owned).collect()
+    /// Reports a warning about a key.
+    pub(crate) fn warn(&self, key: &str, what: impl Into<String>, help: impl Into<String>) {
+        self.report(self.problem(key, what, help).warning());
     }
 
-    pub(crate) fn whole(&self, key: &str) -> Option<u32> {
-        let Value::Whole(number) = self.node(key)?.value else { return None };
-        u32::try_from(number).ok()
+    /// Begins an error about a key, at its place.
+    pub(crate) fn problem(
+        &self,
+        key: &str,
+        what: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Problem {
+        Problem::new(self.key(key), what, help).at(self.at(key))
     }
 
-    pub(crate) fn signed(&self, key: &str) -> Option<i32> {
-        let Value::Whole(number) = self.node(key)?.value else { return None };
-        i32::try_from(number).ok()
-    }
-
-    pub(crate) fn number(&self, key: &str) -> Option<f64> {
-        if let Value::Number(number) = self.node(key)?.value {
-            return Some(number);
-        }
-        self.signed(key).map(f64::from)
-    }
-
-    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
-        if let Value::Flag(flag) = self.node(key)?.value { Some(flag) } else { None }
-    }
-
-    pub(crate) fn duration(&self, key: &str) -> Option<Duration> {
-        durations::duration(self.text(key)?)
-    }
-
-    pub(crate) fn size(&self, key: &str) -> Option<u64> {
-        durations::size(self.text(key)?)
-    }
-
-    pub(crate) fn secret(&self, key: &str) -> Option<Secret> {
-        secrets::fetch(self.cx, &self.key(key), self.node(key)?)
-    }
-
-    /// Returns one secret, or the several of a list.
-    pub(crate) fn secrets(&self, key: &str) -> Vec<Secret> {
-        let Some(node) = self.node(key) else { return Vec::new() };
-        let nodes = if let Value::List(nodes) = &node.value {
-            &nodes[..]
-        } else {
-            std::slice::from_ref(node)
-        };
-        nodes.iter().filter_map(|node| secrets::fetch(self.cx, &self.key(key), node)).collect()
-    }
-
-    /// Returns a path to something the operator brings; relative ones start beside the file.
-    pub(crate) fn path(&self, key: &str) -> Option<PathBuf> {
-        let node = self.node(key)?;
-        Some(self.cx.files.beside(node.at.file, node.value.text()?))
-    }
-
-    /// Returns a table that is passed on unread.
-    pub(crate) fn free(&self, key: &str) -> Option<serde_json::Value> {
-        self.node(key).map(|node| node.value.json())
+    pub(crate) fn report(&self, problem: Problem) {
+        self.cx.report.add(problem);
     }
 }

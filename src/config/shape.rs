@@ -1,219 +1,187 @@
 //! Compares what is written with what may be written: unknown keys, missing keys, wrong types.
 
-use super::durations::{self, written};
-use super::keys::{self, Key, Keys, Kind, Variant};
-use super::names;
-use super::nearest::{listed, nearest};
-use super::problems::{Desk, Problem};
+use std::time::Duration;
+
+use super::declare::{Key, Keys, Kind, Need, all};
+use super::document::{Entry, Node, Table, Value, element_path};
+use super::problems::{Collected, Problem};
+use super::reference::homes;
 use super::secrets;
-use super::tree::{Entry, Node, Table, Value};
-use super::values::{Misfit, fits};
+use super::units::{duration, written};
+use super::values::{Misfit, did_you_mean, fits, listed, near_label, nearest, words};
 
 /// Checks a table against its keys, and everything below it.
-pub(crate) fn check(table: &Table, keys: Keys, path: &str, desk: &Desk) {
+pub(crate) fn check(table: &Table, keys: &[&'static Key], path: &str, report: &Collected) {
     for (name, entry) in &table.entries {
-        match keys::find(keys, name) {
-            Some(key) => value(key, &entry.node, &join(path, name), desk),
-            None => unknown(name, entry, keys, path, desk),
+        match keys.iter().find(|key| key.name == name) {
+            Some(key) => value(key.kind, key, &entry.node, &join(path, name), report),
+            None => unknown(name, entry, keys, path, report),
         }
     }
-    for key in keys.iter().copied().flatten() {
-        if key.required && table.get(key.name).is_none() {
+    for key in keys {
+        if key.need == Need::Required && table.get(key.name).is_none() {
             let path = join(path, key.name);
-            desk.note(
-                Problem::error(&path, format!("`{path}` is missing"))
-                    .at(Some(table.at))
-                    .help(format!("add `{} = …`: {}", key.name, key.about)),
-            );
+            let help = format!("add {}: {}", key.sketch(), key.about);
+            report
+                .add(Problem::new(&path, format!("`{path}` is missing"), help).at(Some(table.at)));
         }
     }
 }
 
-fn value(key: &'static Key, node: &Node, path: &str, desk: &Desk) {
-    match (&key.kind, &node.value) {
-        (Kind::Table(keys), Value::Table(table)) => check(table, keys, path, desk),
+fn value(kind: Kind, key: &'static Key, node: &Node, path: &str, report: &Collected) {
+    let problem = |what: String, help: String| {
+        report.add(Problem::new(path, what, help).at(Some(node.at)));
+    };
+    match (kind, &node.value) {
+        (Kind::Table(keys), Value::Table(table)) => check(table, &all(keys), path, report),
+        (Kind::Shared(keys), Value::Table(table)) => check(table, &shared(keys), path, report),
         (Kind::Tables(keys), Value::List(nodes)) => {
             for (at, node) in nodes.iter().enumerate() {
-                element(key, keys, node, path, at, desk);
+                if let Some(table) = node.value.table() {
+                    check(table, &all(keys), &element_path(path, table, at), report);
+                } else {
+                    let what = format!("`{path}` contains {}, not a table", node.value.kind());
+                    let help = format!("write the header with two brackets: [[{path}]]");
+                    report.add(Problem::new(path, what, help).at(Some(node.at)));
+                }
             }
         }
-        (Kind::Kinds(variants), Value::Table(named)) => {
+        (Kind::Tables(_), Value::Table(_)) => problem(
+            format!("`{path}` is a list of tables"),
+            format!("write the header with two brackets: [[{path}]]"),
+        ),
+        (Kind::Kinds(kinds), Value::Table(named)) => {
             if let Some(kind) = named.get("kind").filter(|node| node.value.text().is_some()) {
+                let help = format!("write the header as [{path}.NAME], with a name of your choice");
                 let what = format!("`[{path}]` has no name");
-                desk.note(Problem::error(path, what).at(Some(kind.at)).help(format!(
-                    "write the header as [{path}.NAME], with a name of your choice"
-                )));
+                report.add(Problem::new(path, what, help).at(Some(kind.at)));
                 return;
             }
             for (name, entry) in &named.entries {
-                variant(key, variants, &entry.node, &join(path, name), desk);
+                variant(key, kinds, &entry.node, &join(path, name), report);
             }
         }
-        (Kind::Tables(_), Value::Table(_)) => desk.note(
-            Problem::error(path, format!("`{path}` is a list of tables"))
-                .at(Some(node.at))
-                .help(format!("write the header with two brackets: [[{path}]]")),
-        ),
-        (Kind::Secret | Kind::Secrets, _) => secret(&key.kind, node, path, desk),
-        (kind, _) => {
-            if let Err(misfit) = fits(kind, &node.value) {
-                wrong(key, node, path, &misfit, desk);
+        (Kind::Secrets, Value::List(nodes)) => {
+            if nodes.is_empty() || nodes.len() > 2 {
+                let what = format!("`{path}` contains {} secrets", nodes.len());
+                problem(what, "write one, or two while the new one replaces the old".into());
+            }
+            for node in nodes {
+                value(Kind::Secret, key, node, path, report);
             }
         }
+        (Kind::Secret | Kind::Secrets, _) => secret(key.name, node, path, report),
+        (Kind::Choices(choices), Value::List(nodes))
+            if nodes.iter().all(|node| node.value.text().is_some()) =>
+        {
+            for node in nodes {
+                value(Kind::Choice(choices), key, node, path, report);
+            }
+        }
+        (kind, written) => match fits(kind, written) {
+            Ok(()) => {}
+            Err(Misfit::Value(why)) => {
+                problem(format!("`{path}` {why}"), way_out(kind, key.name, written));
+            }
+            Err(Misfit::Type(wanted)) => problem(
+                format!("`{path}` must be {wanted}, not {}", written.kind()),
+                way_out(kind, key.name, written),
+            ),
+        },
     }
 }
 
-/// Checks one `[[table]]`; it is called by its name where it has one.
-fn element(key: &Key, keys: Keys, node: &Node, path: &str, at: usize, desk: &Desk) {
-    let Value::Table(table) = &node.value else {
-        let what = format!("`{path}` is a list of tables, not of {}", node.value.kind());
-        desk.note(
-            Problem::error(path, what)
-                .at(Some(node.at))
-                .help(format!("write [[{path}]] headers: {}", key.about)),
-        );
-        return;
-    };
-    check(table, keys, &element_path(path, table, at), desk);
+/// Returns the keys that `[defaults]` takes: those of a pool but its own.
+pub(crate) fn shared(keys: Keys) -> Vec<&'static Key> {
+    all(keys).into_iter().filter(|key| !key.own).collect()
 }
 
-/// Returns how a `[[table]]` is called in messages: `pool.linux`, or `pool[0]` without a name.
-pub(crate) fn element_path(path: &str, table: &Table, at: usize) -> String {
-    match table.get("name").and_then(|node| node.value.text()) {
-        Some(name) if !name.is_empty() => format!("{path}.{name}"),
-        Some(_) | None => format!("{path}[{at}]"),
-    }
-}
-
-fn variant(key: &Key, variants: &[Variant], node: &Node, path: &str, desk: &Desk) {
-    let kinds: Vec<&str> = variants.iter().map(|variant| variant.kind).collect();
+fn variant(key: &Key, kinds: &[(&'static str, Keys)], node: &Node, path: &str, report: &Collected) {
     let Value::Table(table) = &node.value else {
         let what = format!("`{path}` must be a table, not {}", node.value.kind());
-        desk.note(
-            Problem::error(path, what)
-                .at(Some(node.at))
-                .help(format!("write [{}.NAME]: {}", key.name, key.about)),
-        );
+        let help = format!("write [{}.NAME]: {}", key.name, key.about);
+        report.add(Problem::new(path, what, help).at(Some(node.at)));
         return;
     };
     let kind = table.get("kind");
-    let written = kind.and_then(|node| node.value.text());
-    if let Some(variant) = variants.iter().find(|variant| Some(variant.kind) == written) {
-        return check(table, variant.keys, path, desk);
+    let text = kind.and_then(|node| node.value.text());
+    if let Some((_, keys)) = kinds.iter().find(|(kind, _)| Some(*kind) == text) {
+        return check(table, &all(keys), path, report);
     }
-    let (what, at) = match (kind, written) {
+    let names: Vec<&str> = kinds.iter().map(|(kind, _)| *kind).collect();
+    let (what, at) = match (kind, text) {
         (None, _) => (format!("`{path}.kind` is missing"), table.at),
         (Some(node), None) => {
             (format!("`{path}.kind` must be text, not {}", node.value.kind()), node.at)
         }
         (Some(node), Some(kind)) => (format!("`{kind}` is not a kind of {}", key.name), node.at),
     };
-    let guess = written.and_then(|kind| nearest(kind, kinds.iter().copied()));
+    let guess = text.and_then(|kind| nearest(kind, names.iter().copied()));
     let help = match guess {
-        Some(kind) => format!("did you mean `{kind}`? There is {}", listed(&kinds)),
-        None => format!("write kind = one of {}", listed(&kinds)),
+        Some(kind) if names.len() == 1 => format!("did you mean \"{kind}\"?"),
+        Some(kind) => format!("did you mean \"{kind}\"? The kinds are {}", listed(&names)),
+        None => format!("write kind = one of {}", listed(&names)),
     };
-    desk.note(Problem::error(format!("{path}.kind"), what).at(Some(at)).help(help));
+    report.add(Problem::new(format!("{path}.kind"), what, help).at(Some(at)));
 }
 
-fn unknown(name: &str, entry: &Entry, keys: Keys, path: &str, desk: &Desk) {
+fn unknown(name: &str, entry: &Entry, keys: &[&'static Key], path: &str, report: &Collected) {
     let full = join(path, name);
-    let names: Vec<&str> = keys.iter().copied().flatten().map(|key| key.name).collect();
-    let help = match (nearest(name, names.iter().copied()), home(name)) {
+    let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
+    let help = match (nearest(name, names.iter().copied()), homes(name).as_slice()) {
         (Some(key), _) => format!("did you mean `{key}`?"),
-        (None, Some(home)) => format!("`{name}` belongs in [{home}]"),
-        (None, None) if names.len() > 12 => {
-            "remove it; config/example.toml shows every key of this table".into()
+        (None, [home]) => format!("`{name}` belongs in [{home}]"),
+        (None, _) if names.len() > 12 => {
+            "remove it; `ostler check --example` shows every key of this table".into()
         }
-        (None, None) => format!("this table takes {}", listed(&names)),
+        (None, _) => format!("this table takes {}", listed(&names)),
     };
     let what = format!("there is no key `{full}`");
-    desk.note(Problem::error(full, what).at(Some(entry.key_at)).label("unknown key").help(help));
+    report.add(Problem::new(full, what, help).at(Some(entry.key_at)).label("unknown key"));
 }
 
-/// Returns the one other table that has a key of this name, if it is only one.
-fn home(name: &str) -> Option<String> {
-    let ending = format!(".{name}");
-    let mut homes: Vec<String> = keys::paths()
-        .iter()
-        .filter_map(|path| path.strip_suffix(&ending))
-        .map(|table| table.replace("forge.github", "forge.NAME").replace("pool", "[pool]"))
-        .filter(|table| table != "defaults")
-        .collect();
-    homes.dedup();
-    (homes.len() == 1).then(|| homes.remove(0))
-}
-
-fn secret(kind: &Kind, node: &Node, path: &str, desk: &Desk) {
-    let key = path.rsplit('.').next().unwrap_or(path);
-    if let (Kind::Secrets, Value::List(nodes)) = (kind, &node.value) {
-        if nodes.is_empty() || nodes.len() > 2 {
-            let what = format!("`{path}` holds {} secrets", nodes.len());
-            desk.note(
-                Problem::error(path, what)
-                    .at(Some(node.at))
-                    .help("write one, or two while the new one replaces the old"),
-            );
-        }
-        for node in nodes {
-            secret(&Kind::Secret, node, path, desk);
-        }
-        return;
-    }
-    if secrets::reference(node).is_some() {
+fn secret(key: &str, node: &Node, path: &str, report: &Collected) {
+    if node.value.table().is_some_and(|table| secrets::reference(table).is_some()) {
         return;
     }
     let how = secrets::HOW;
-    let (what, help) = match &node.value {
-        Value::Text(_) => (
+    let (what, help) = if node.value.text().is_some() {
+        (
             format!("`{path}` is written in the file; secrets are only named there"),
             format!(
-                "move it to the environment or to a file of its own and write `{key} = \
-                        {how}`; change it if others saw this file"
+                "move it to the environment or to a file of its own and write `{key} = {how}`; \
+                 change it if others saw this file"
             ),
-        ),
-        Value::Whole(_)
-        | Value::Number(_)
-        | Value::Flag(_)
-        | Value::Date(_)
-        | Value::List(_)
-        | Value::Table(_) => (
+        )
+    } else {
+        (
             format!("`{path}` does not say where the secret is"),
             format!("write `{key} = {how}`, with one of the two"),
-        ),
+        )
     };
-    desk.note(Problem::error(path, what).at(Some(node.at)).private().help(help));
+    report.add(Problem::new(path, what, help).at(Some(node.at)).private());
 }
 
-fn wrong(key: &Key, node: &Node, path: &str, misfit: &Misfit, desk: &Desk) {
-    let what = match misfit {
-        Misfit::Type(wanted) => format!("`{path}` must be {wanted}, not {}", node.value.kind()),
-        Misfit::Value(why) => format!("`{path}` {why}"),
-    };
-    let help = match (&key.kind, &node.value) {
-        (Kind::Choice(choices), Value::Text(text)) => {
-            match nearest(text, choices.iter().copied()) {
-                Some(choice) => format!("did you mean \"{choice}\"?"),
-                None => format!("write one of {}", listed(choices)),
-            }
-        }
+/// Says what to write instead.
+fn way_out(kind: Kind, key: &str, value: &Value) -> String {
+    match (kind, value) {
+        (Kind::Choice(choices), Value::Text(text)) => did_you_mean(text, choices),
         (Kind::Duration { .. } | Kind::DurationOrOff, Value::Whole(number)) => {
-            format!("say the unit: {} = \"{number}s\"", key.name)
+            format!("say the unit: {key} = \"{number}s\"")
         }
-        (Kind::Duration { least }, Value::Text(text)) if durations::duration(text).is_some() => {
-            format!("write at least \"{}\"", written(std::time::Duration::from_secs(*least)))
+        (Kind::Duration { least }, Value::Text(text)) if duration(text).is_some() => {
+            format!("write at least \"{}\"", written(Duration::from_secs(least)))
         }
         (Kind::Whole { .. } | Kind::Number { .. } | Kind::Flag, Value::Text(_)) => {
-            format!("write it without quotes: {} = …", key.name)
+            format!("write it without quotes: {key} = …")
         }
-        (Kind::Name, Value::Text(text)) => names::nearly(text).map_or_else(
-            || key.kind.example(key.name),
-            |name| format!("write {} = \"{name}\"", key.name),
-        ),
-        (Kind::Texts, Value::Text(_)) => format!("put it in brackets: {} = [\"…\"]", key.name),
-        _ => key.kind.example(key.name),
-    };
-    desk.note(Problem::error(path, what).at(Some(node.at)).help(help));
+        (Kind::Texts | Kind::Choices(_), Value::Text(_)) => {
+            format!("put it in brackets: {key} = [\"…\"]")
+        }
+        (Kind::Name, Value::Text(text)) => near_label(text)
+            .map_or_else(|| words(kind, key).1, |name| format!("write {key} = \"{name}\"")),
+        (kind, _) => words(kind, key).1,
+    }
 }
 
 pub(crate) fn join(path: &str, name: &str) -> String {

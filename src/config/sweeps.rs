@@ -1,115 +1,74 @@
-//! `[reaper]` and `[requeue]`: how often the sweeps look, and how patient they are.
+//! `[reaper]`, `[requeue]` and `[notify]`: how often the sweeps run, and who hears what they find.
 
 use std::time::Duration;
 
+use ostler_actors::model::Policy;
 use ostler_actors::settings::{ReaperMode, ReaperSettings, RequeueSettings, Settings};
-use serde::Serialize;
 
-use super::keys::{Key, Keys, Kind};
-use super::section::Section;
-use super::written;
+use super::declare::{Fallback::Core, Kind, Need::Required, table, whole};
+use super::secrets::Secret;
+use super::values::{Field as _, choice};
 
-/// The keys of `[reaper]`.
-pub(crate) const REAPER: Keys = &[&[
-    Key::new(
-        "mode",
-        Kind::Choice(&["active", "shadow"]),
-        "Whether it asks machines to go, or only records what it would have asked.",
-    )
-    .or("\"active\""),
-    Key::new("tick", Kind::Duration { least: 1 }, "How often it looks.").or("\"60s\""),
-    Key::new(
-        "retire_budget",
-        Kind::Whole { least: 1, most: 100_000 },
-        "How many instances of a pool may be asked to go in a minute, whatever the sweeps believe.",
-    )
-    .or("20"),
-]];
-
-/// The keys of `[requeue]`.
-pub(crate) const REQUEUE: Keys = &[&[
-    Key::new(
-        "tick",
-        Kind::Duration { least: 1 },
-        "How often it looks; as often forges are asked for jobs whose webhook was lost.",
-    )
-    .or("\"60s\""),
-    Key::new(
-        "offer_stale",
-        Kind::Duration { least: 1 },
-        "The age at which an offer that was never delivered lapses.",
-    )
-    .or("\"300s\""),
-    Key::new(
-        "orphan_after",
-        Kind::Duration { least: 1 },
-        "The age at which a delivered offer without execution is asked about at the forge.",
-    )
-    .or("\"300s\""),
-]];
-
-/// Holds `[reaper]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Reaper {
-    /// Whether it only records: `mode = "shadow"`.
-    pub shadow: bool,
-    /// How often it looks: `"60s"`.
-    #[serde(serialize_with = "written::duration")]
-    pub tick: Duration,
-    /// How many instances of a pool may be asked to go in a minute: 20.
-    pub retire_budget: u32,
-}
-
-/// Holds `[requeue]`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Requeue {
-    /// How often it looks: `"60s"`.
-    #[serde(serialize_with = "written::duration")]
-    pub tick: Duration,
-    /// The age at which an undelivered offer lapses: `"300s"`.
-    #[serde(serialize_with = "written::duration")]
-    pub offer_stale: Duration,
-    /// The age at which a delivered offer without execution is asked about: `"300s"`.
-    #[serde(serialize_with = "written::duration")]
-    pub orphan_after: Duration,
-}
-
-impl Reaper {
-    pub(crate) fn read(section: &Section<'_>) -> Self {
-        Self {
-            shadow: section.text("mode") == Some("shadow"),
-            tick: section.duration("tick").unwrap_or(Duration::from_mins(1)),
-            retire_budget: section.whole("retire_budget").unwrap_or(20),
-        }
+table! {
+    /// The sweep for machines that should not exist.
+    pub struct Reaper {
+        /// Whether it requests removals, or only records which it would have requested.
+        pub shadow as "mode": ReaperMode,
+            fallback = Core(|| Settings::default().reaper.mode.toml());
+        /// How often it runs.
+        pub tick: Duration, fallback = Core(|| Settings::default().reaper.tick.toml());
+        /// How many removals of a pool's instances may be requested in a minute, whatever the sweeps
+        /// find.
+        pub retire_budget: u32, kind = whole(1, 100_000),
+            fallback = Core(|| Policy::default().retire_budget.toml());
     }
 }
 
-impl Requeue {
-    pub(crate) fn read(section: &Section<'_>) -> Self {
-        let five = Duration::from_mins(5);
-        Self {
-            tick: section.duration("tick").unwrap_or(Duration::from_mins(1)),
-            offer_stale: section.duration("offer_stale").unwrap_or(five),
-            orphan_after: section.duration("orphan_after").unwrap_or(five),
-        }
+table! {
+    /// The sweep for jobs that no pool serves.
+    impl RequeueSettings, from Settings::default().requeue, {
+        /// How often it runs; as often forges are asked for jobs whose webhook was lost.
+        tick: Duration;
+        /// The age at which an offer that was never delivered lapses.
+        offer_stale: Duration;
+        /// The age at which the forge is asked about a delivered offer without execution.
+        orphan_after: Duration;
     }
 }
+
+table! {
+    /// Where messages go when an operator is needed.
+    pub struct Notify {
+        /// Where the message is posted as JSON; a chat's address is as good as a password, so it is a
+        /// secret.
+        pub url: Secret => { env = "OSTLER_NOTIFY_URL" }, need = Required;
+        /// What is reported: death (an instance ended as it should not), stuck (an instance makes no
+        /// progress), breaker (a pool stopped creating), leak (a machine without an owner), queue (a
+        /// job waits longer than queue_after), config (a reload was refused).
+        pub on: Vec<String> = ["death", "stuck", "breaker", "leak", "queue", "config"],
+            kind = Kind::Choices(&["death", "stuck", "breaker", "leak", "queue", "config"]);
+        /// How long a job that a pool could serve may wait before it is reported.
+        pub queue_after: Duration = "10m";
+        /// How many messages go out in an hour at most; the next one says how many were held back.
+        pub per_hour: u32 = 20, kind = whole(1, 10_000);
+        /// The text of a message, with {fleet}, {occasion}, {subject}, {sentence} and {advice}.
+        pub template: String = "[{fleet}] {sentence} {advice}";
+    }
+}
+
+// `/config` shows the mode as `shadow: true` or `false`.
+choice!(ReaperMode { Active = "active", Shadow = "shadow" }, show |it| *it == Self::Shadow);
 
 /// Returns the core's settings.
-pub(crate) fn settings(reaper: &Reaper, requeue: &Requeue) -> Settings {
-    let standard = Settings::default();
+pub(crate) fn settings(reaper: &Reaper, requeue: &RequeueSettings) -> Settings {
     Settings {
         reaper: ReaperSettings {
-            mode: if reaper.shadow { ReaperMode::Shadow } else { ReaperMode::Active },
+            mode: reaper.shadow,
             tick: reaper.tick,
-            ..standard.reaper
+            ..Settings::default().reaper
         },
-        requeue: RequeueSettings {
-            tick: requeue.tick,
-            offer_stale: requeue.offer_stale,
-            orphan_after: requeue.orphan_after,
-        },
-        // A job whose webhook was lost is a job nobody serves: both are looked for equally often.
+        requeue: requeue.clone(),
+        // A job whose webhook was lost is a job that no pool serves: one interval for both.
         poll_tick: requeue.tick,
     }
 }

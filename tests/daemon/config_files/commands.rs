@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
 fn check_ends_with_0_on_a_good_file_and_with_2_on_a_bad_one() {
     let good = ostler(&["check", "--text-only", "--config", "config/example.toml"]);
     assert_eq!(good.status.code(), Some(0), "{}", text(&good.stderr));
-    assert_eq!(text(&good.stdout), "ok: pools 2, forges 3, providers 3\n");
+    assert_eq!(text(&good.stdout), "ok: pools 1, forges 1, providers 3\n");
 
     let bad = ostler(&[
         "check",
@@ -26,9 +26,9 @@ fn check_ends_with_0_on_a_good_file_and_with_2_on_a_bad_one() {
         "tests/daemon/broken/20_min_idle_above_max.toml",
     ]);
     assert_eq!(bad.status.code(), Some(2));
-    let said = text(&bad.stderr);
-    assert!(said.contains("20_min_idle_above_max.toml:17:12"), "{said}");
-    assert!(said.ends_with("\n1 error\n"), "{said}");
+    let printed = text(&bad.stderr);
+    assert!(printed.contains("20_min_idle_above_max.toml:17:12"), "{printed}");
+    assert!(printed.ends_with("\n1 error\n"), "{printed}");
 
     let nowhere = ostler(&["check", "--config", "no/such/place"]);
     assert_eq!(nowhere.status.code(), Some(2));
@@ -36,7 +36,7 @@ fn check_ends_with_0_on_a_good_file_and_with_2_on_a_bad_one() {
 }
 
 #[test]
-fn check_tells_programs_in_json() {
+fn check_reports_in_json_for_programs() {
     let bad = ostler(&[
         "check",
         "--json",
@@ -54,6 +54,18 @@ fn check_tells_programs_in_json() {
     assert_eq!(schema.status.code(), Some(0));
     let schema: serde_json::Value = serde_json::from_slice(&schema.stdout).expect("JSON");
     assert_eq!(schema, ostler::config::schema());
+}
+
+#[test]
+fn the_example_is_what_check_prints() {
+    let printed = ostler(&["check", "--example"]);
+    assert_eq!(printed.status.code(), Some(0));
+    let kept = std::fs::read_to_string("config/example.toml").expect("the example is there");
+    assert!(
+        text(&printed.stdout) == kept,
+        "config/example.toml differs from the declarations in src/config; write it anew with \
+         `cargo run -- check --example > config/example.toml`"
+    );
 }
 
 #[test]
@@ -78,7 +90,7 @@ fn plan_compares_two_files_and_fails_on_what_a_reload_would_refuse() {
 }
 
 #[test]
-fn a_draft_in_another_folder_changes_nothing_by_lying_there() {
+fn a_draft_in_another_folder_is_read_as_if_it_were_in_place() {
     let folder = tempfile::tempdir().unwrap();
     let draft = folder.path().join("draft.toml");
     std::fs::copy("config/minimal.toml", &draft).unwrap();

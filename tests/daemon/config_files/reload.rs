@@ -31,7 +31,7 @@ fn a_change_counts_once_it_has_settled() {
     assert!(watch.look(Look::Tick).is_none(), "it may still be written to");
     let config = watch.look(Look::Tick).expect("it has settled").expect("it is right");
     assert_eq!(config.reaper.tick.as_secs(), 30);
-    assert!(watch.look(Look::Tick).is_none(), "told once");
+    assert!(watch.look(Look::Tick).is_none(), "reported once");
 }
 
 #[test]
@@ -43,11 +43,14 @@ fn a_bad_edit_is_reported_once_and_its_repair_is_loaded() {
     watch.look(Look::Tick);
     let problems = watch.look(Look::Tick).expect("it has settled").expect_err("it is wrong");
     assert!(problems.to_string().contains("reaper.tick"));
-    assert!(watch.look(Look::Tick).is_none(), "told once");
-    assert!(watch.look(Look::Now).is_some_and(|news| news.is_err()), "who asks is answered");
+    assert!(watch.look(Look::Tick).is_none(), "reported once");
+    assert!(
+        watch.look(Look::Now).is_some_and(|change| change.is_err()),
+        "an explicit reload always answers"
+    );
     write(folder.path(), "a.toml", GOOD);
     watch.look(Look::Tick);
-    assert!(watch.look(Look::Tick).is_some_and(|news| news.is_ok()));
+    assert!(watch.look(Look::Tick).is_some_and(|change| change.is_ok()));
 }
 
 #[test]
@@ -58,7 +61,7 @@ fn a_new_file_a_removed_one_and_a_changed_secret_are_changes() {
     let mut watch = watched(folder.path());
     let mut settle = || {
         watch.look(Look::Tick);
-        watch.look(Look::Tick).map(|news| news.unwrap_or_else(|problems| panic!("{problems}")))
+        watch.look(Look::Tick).map(|change| change.unwrap_or_else(|problems| panic!("{problems}")))
     };
     assert!(settle().is_none());
     write(folder.path(), "b.toml", CHANGED);
@@ -77,7 +80,7 @@ fn what_was_missing_is_noticed_when_it_arrives() {
     let mut watch = watched(folder.path());
     write(folder.path(), "a.toml", "[forge.g]\nkind = \"github\"\ntoken = { file = \"later\" }\n");
     watch.look(Look::Tick);
-    assert!(watch.look(Look::Tick).is_some_and(|news| news.is_err()));
+    assert!(watch.look(Look::Tick).is_some_and(|change| change.is_err()));
     write(folder.path(), "later", "a-secret-that-came-late");
     let config = watch.look(Look::Tick).expect("tried again").expect("nothing is missing now");
     assert!(config.forges.contains_key("g"));
@@ -87,15 +90,15 @@ fn what_was_missing_is_noticed_when_it_arrives() {
 async fn a_hangup_reloads_at_once_and_an_edit_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "a.toml", GOOD);
-    let (sender, mut news) = mpsc::channel(1);
+    let (sender, mut changes) = mpsc::channel(1);
     let hangup = signal(SignalKind::hangup()).unwrap();
     let watching = tokio::spawn(watch::run(watched(folder.path()), hangup, || {}, sender));
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::HUP).unwrap();
-    let config = news.recv().await.unwrap().unwrap();
+    let config = changes.recv().await.unwrap().unwrap();
     assert_eq!(config.reaper.tick.as_secs(), 60, "asked for, though nothing changed");
     write(folder.path(), "a.toml", CHANGED);
-    let config = news.recv().await.unwrap().unwrap();
+    let config = changes.recv().await.unwrap().unwrap();
     assert_eq!(config.reaper.tick.as_secs(), 30);
-    drop(news);
+    drop(changes);
     watching.await.unwrap().unwrap();
 }

@@ -61,10 +61,10 @@ fn secrets_are_loaded_and_appear_in_nothing_that_is_shown() {
 }
 
 #[test]
-fn a_secret_file_that_everybody_can_read_is_warned_about() {
+fn a_secret_file_that_every_user_can_read_is_warned_about() {
     let (_folder, loaded) = with_canaries();
     let warned = loaded.warnings.to_string();
-    assert!(warned.contains("everybody on this machine can read the secret"), "{warned}");
+    assert!(warned.contains("every user of this machine can read the secret"), "{warned}");
     assert!(warned.contains("open.token") && !warned.contains("app.pem"), "{warned}");
 }
 

@@ -1,13 +1,11 @@
-//! What ships in `config/` loads, and the example names every key.
+//! What ships in `config/` loads and means what it says.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use ostler::config::{Config, Outside, Problems, ProviderSettings, keys, load, plan, schema};
+use ostler::config::{Config, Outside, Problems, ProviderSettings, load, plan, schema};
 use ostler_actors::model::{Binding, Policy, Timestamp};
 use ostler_actors::settings::{ReaperMode, Settings};
-use toml::Value;
 
 fn shipped(name: &str) -> Config {
     let loaded = load(&Path::new("config").join(name), &Outside::text_only());
@@ -24,46 +22,6 @@ fn every_shipped_file_loads() {
     {
         assert!(!shipped(name).pools.is_empty(), "{name} has no pool");
     }
-}
-
-#[test]
-fn the_example_names_every_key() {
-    let text = std::fs::read_to_string("config/example.toml").expect("the example is there");
-    let document: toml::Table = text.parse().expect("the example is TOML");
-    let mut named = BTreeSet::new();
-    collect(&Value::Table(document), "", &mut named);
-    let missing: Vec<String> =
-        keys::paths().into_iter().filter(|path| !names(&named, path)).collect();
-    assert!(missing.is_empty(), "config/example.toml does not name: {missing:#?}");
-}
-
-/// Collects dotted paths; a forge or provider stands under its kind, as in `keys::paths`.
-fn collect(value: &Value, path: &str, named: &mut BTreeSet<String>) {
-    match value {
-        Value::Table(table) => {
-            for (key, value) in table {
-                let kind = value.get("kind").and_then(Value::as_str);
-                let key =
-                    if path == "forge" || path == "provider" { kind.unwrap_or(key) } else { key };
-                let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-                named.insert(path.clone());
-                collect(value, &path, named);
-            }
-        }
-        Value::Array(list) => list.iter().for_each(|value| collect(value, path, named)),
-        Value::String(_)
-        | Value::Integer(_)
-        | Value::Float(_)
-        | Value::Boolean(_)
-        | Value::Datetime(_) => {}
-    }
-}
-
-/// A key of `[defaults]` counts as named where the pool names it, and the other way round.
-fn names(named: &BTreeSet<String>, path: &str) -> bool {
-    let twin = path.strip_prefix("defaults.").map(|rest| format!("pool.{rest}"));
-    let twin = twin.or_else(|| path.strip_prefix("pool.").map(|rest| format!("defaults.{rest}")));
-    named.contains(path) || twin.is_some_and(|twin| named.contains(&twin))
 }
 
 #[test]
@@ -86,24 +44,38 @@ fn the_least_configuration_has_the_documented_defaults() {
 #[test]
 fn what_is_written_reaches_the_core() {
     let config = shipped("example.toml");
-    let specs = config.pool_specs("2026-11-17T09:30:00Z".parse().unwrap());
-    let linux = &specs[0];
+    let day = config.pool_specs("2026-11-17T09:30:00Z".parse().unwrap());
+    let linux = &day[0];
     assert_eq!(
         (linux.binding, linux.min_idle, linux.max),
-        (Binding::Late, 10, 50),
-        "office hours in Berlin"
+        (Binding::Late, 8, 10),
+        "working hours in Berlin"
     );
+    assert_eq!(linux.scope.to_string(), "acme", "from the defaults");
     assert_eq!(linux.machine.extra["pod"]["spec"]["nodeSelector"]["pool"], "ci");
     assert_eq!(linux.machine.extra["env"]["TZ"], "UTC");
     assert_eq!(linux.machine.extra["proxy"]["no_proxy"][1], ".svc");
     assert_eq!(linux.policy.max_lifetime, Some(Duration::from_hours(12)));
-    let vm = &specs[1];
-    assert_eq!((vm.binding, vm.machine.flavor.as_str()), (Binding::Early, "m7i.large"));
-    assert_eq!(vm.scope.to_string(), "acme", "from the defaults");
-    assert_eq!(vm.policy.create_settle, Duration::from_mins(10), "the provider's call timeout");
     let night = config.pool_specs("2026-11-17T20:00:00Z".parse().unwrap());
     assert_eq!(night[0].min_idle, 2);
     assert_eq!(night[0].revision, linux.revision, "an hour of the day replaces no machine");
+    let vm = &shipped("external.toml").pool_specs(Timestamp::UNIX_EPOCH)[0];
+    assert_eq!((vm.binding, vm.machine.flavor.as_str()), (Binding::Early, "m7i.large"));
+    assert_eq!(vm.policy.create_settle, Duration::from_mins(10), "the provider's call timeout");
+}
+
+#[test]
+fn the_revisions_of_shipped_files_are_those_of_every_release() {
+    for (file, revisions) in [
+        ("kubernetes.toml", &["f08801b10d5c", "60433045ba0e"][..]),
+        ("external.toml", &["3aa55e024b46"]),
+        ("process.toml", &["2b353563b98f"]),
+        ("minimal.toml", &["ce3ff1b5cbfe"]),
+    ] {
+        let pools = shipped(file).pools;
+        let found: Vec<&str> = pools.iter().map(|pool| pool.revision.as_str()).collect();
+        assert_eq!(found, revisions, "{file}: an upgrade would replace every machine");
+    }
 }
 
 #[test]
@@ -137,13 +109,13 @@ fn a_revision_changes_with_the_machine_and_with_nothing_else() {
 fn a_plan_says_what_drains_what_rolls_and_what_is_refused() {
     let (old, new) = (shipped("kubernetes.toml"), shipped("external.toml"));
     assert!(plan(&old, &old).is_empty());
-    let told: Vec<String> = plan(&old, &new).iter().map(ToString::to_string).collect();
-    let told = told.join("\n");
-    assert!(told.contains("+ pool linux-vm: new; keeps 0 idle, at most 20 machines"), "{told}");
-    assert!(told.contains("- pool linux-large: drains"), "{told}");
+    let lines: Vec<String> = plan(&old, &new).iter().map(ToString::to_string).collect();
+    let text = lines.join("\n");
+    assert!(text.contains("+ pool linux-vm: new; keeps 0 idle, at most 20 machines"), "{text}");
+    assert!(text.contains("- pool linux-large: drains"), "{text}");
     assert!(
-        told.contains("! provider k8s: refused while machines of pool linux, linux-large are left"),
-        "{told}"
+        text.contains("! provider k8s: refused while machines of pool linux, linux-large are left"),
+        "{text}"
     );
     let mut moved = old.clone();
     if let Some(ProviderSettings::Kubernetes(cluster)) = moved.providers.get_mut("k8s") {
@@ -154,13 +126,13 @@ fn a_plan_says_what_drains_what_rolls_and_what_is_refused() {
     rolled.pools[0].image = "runner:2".into();
     rolled.pools[0].revision = "other".into();
     rolled.pools[1].max = 11;
-    let told: Vec<String> = plan(&old, &rolled).iter().map(ToString::to_string).collect();
+    let lines: Vec<String> = plan(&old, &rolled).iter().map(ToString::to_string).collect();
     assert!(
-        told[0].starts_with("~ pool linux: rolls from ") && told[0].contains("runner:2"),
-        "{told:?}"
+        lines[0].starts_with("~ pool linux: rolls from ") && lines[0].contains("runner:2"),
+        "{lines:?}"
     );
     assert_eq!(
-        told[1],
+        lines[1],
         "~ pool linux-large: takes effect at once; no machine is replaced\n    max: 10 -> 11"
     );
 }
@@ -175,4 +147,11 @@ fn the_schema_knows_every_key_and_refuses_others() {
     let providers =
         schema["properties"]["provider"]["additionalProperties"]["oneOf"].as_array().unwrap();
     assert_eq!(providers.len(), 3);
+    assert_eq!(schema["properties"]["notify"]["properties"]["on"]["items"]["enum"][0], "death");
+    let text = schema.to_string();
+    let example = std::fs::read_to_string("config/example.toml").expect("the example is there");
+    for line in example.lines().filter(|line| !line.starts_with("# ")) {
+        let Some((key, _)) = line.trim_start_matches('#').split_once(" = ") else { continue };
+        assert!(text.contains(&format!("\"{key}\":{{")), "the schema does not know {key}");
+    }
 }

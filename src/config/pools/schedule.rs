@@ -1,14 +1,79 @@
-//! The five fields of cron, read as "while this holds" and not as "start now".
+//! `[[pool.schedule]]`: more idle runners at certain hours. The five fields of cron are read as "while
+//! this holds" and not as "start now".
 
+use jiff::Timestamp;
 use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde_json::Value as Json;
+
+use super::MACHINES;
+use crate::config::declare::{Key, Kind, Need::Required, table};
+use crate::config::document::Node;
+use crate::config::section::Section;
+use crate::config::values::{Field, nearest};
 
 const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
+table! {
+    /// Raises `min_idle` at certain hours.
+    pub struct Schedule {
+        /// The minutes during which it holds, in cron's five fields: minute hour day month weekday.
+        pub cron: Cron => "* 8-17 * * mon-fri", need = Required;
+        /// Whose clock the cron follows.
+        pub timezone: Zone = "UTC" => "Europe/Berlin";
+        /// How many idle runners are kept while it holds.
+        pub min_idle: u32 => 8, kind = MACHINES, need = Required;
+    }
+}
+
+impl Schedule {
+    /// Returns whether it holds.
+    pub fn holds(&self, now: Timestamp) -> bool {
+        self.cron.holds(now.to_zoned(self.timezone.zone.clone()).datetime())
+    }
+}
+
+/// Names a time zone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Zone {
+    name: String,
+    zone: TimeZone,
+}
+
+impl Field for Zone {
+    const KIND: Kind = Kind::Text;
+
+    fn read(section: &Section<'_>, _: &Key, node: &Node) -> Option<Self> {
+        let name = node.value.text()?.to_owned();
+        if let Ok(zone) = TimeZone::get(&name) {
+            return Some(Self { name, zone });
+        }
+        let known: Vec<String> = jiff::tz::db().available().map(|zone| zone.to_string()).collect();
+        // People write the city alone.
+        let city = |zone: &&str| {
+            zone.rsplit('/').next().is_some_and(|city| city.eq_ignore_ascii_case(&name))
+        };
+        let names = || known.iter().map(String::as_str);
+        let help = names().find(city).or_else(|| nearest(&name, names())).map_or_else(
+            || "write a name such as Europe/Berlin or UTC".into(),
+            |zone| format!("did you mean \"{zone}\"?"),
+        );
+        section.error("timezone", format!("there is no time zone `{name}`"), help);
+        None
+    }
+
+    fn show(&self) -> Json {
+        self.name.as_str().into()
+    }
+}
+
 /// Holds a set of minutes: minute, hour, day of month, month, day of week.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
+    /// The cron as written.
+    text: String,
     minutes: u64,
     hours: u64,
     days: u64,
@@ -18,9 +83,41 @@ pub struct Cron {
     either_day: bool,
 }
 
+impl Field for Cron {
+    const KIND: Kind = Kind::Text;
+
+    fn read(section: &Section<'_>, _: &Key, node: &Node) -> Option<Self> {
+        let key = section.key("cron");
+        let cron = match Self::parse(node.value.text()?) {
+            Ok(cron) => cron,
+            Err(why) => {
+                let help = "office hours are `* 8-17 * * mon-fri`";
+                section.error("cron", format!("`{key}` {why}"), help);
+                return None;
+            }
+        };
+        if cron.is_momentary() {
+            section.warn(
+                "cron",
+                format!(
+                    "`{key}` holds for single minutes only; runners would hardly have started when \
+                     it is over"
+                ),
+                "a schedule holds while its cron matches: begin with `*` for all minutes of the \
+                 hours",
+            );
+        }
+        Some(cron)
+    }
+
+    fn show(&self) -> Json {
+        self.text.as_str().into()
+    }
+}
+
 impl Cron {
     /// Reads five fields; the error completes "`key` …".
-    pub fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields.as_slice() else {
             return Err(format!(
@@ -29,6 +126,7 @@ impl Cron {
         };
         let weekdays = field(weekday, "weekday", 0, 7, &DAYS)?;
         Ok(Self {
+            text: text.to_owned(),
             minutes: field(minute, "minute", 0, 59, &[])?,
             hours: field(hour, "hour", 0, 23, &[])?,
             days: field(day, "day", 1, 31, &[])?,
@@ -40,7 +138,7 @@ impl Cron {
     }
 
     /// Returns whether a local time lies in the set.
-    pub fn holds(&self, at: DateTime) -> bool {
+    fn holds(&self, at: DateTime) -> bool {
         let has =
             |set: u64, number: i8| u32::try_from(number).is_ok_and(|number| set >> number & 1 == 1);
         let day = has(self.days, at.day());
@@ -53,7 +151,7 @@ impl Cron {
     }
 
     /// Returns whether it never holds for longer than a minute at a time.
-    pub fn is_momentary(&self) -> bool {
+    fn is_momentary(&self) -> bool {
         self.minutes & (self.minutes >> 1) == 0
     }
 }
@@ -65,8 +163,8 @@ fn field(text: &str, what: &str, least: u32, most: u32, names: &[&str]) -> Resul
                     `a-b`, lists `a,b` and steps `*/n`"
         )
     };
-    let number = |word: &str| {
-        let word = word.to_lowercase();
+    let number = |text: &str| {
+        let word = text.to_lowercase();
         let by_name =
             names.iter().position(|name| *name == word).and_then(|at| u32::try_from(at).ok());
         // Months are counted from 1, weekdays from 0.
@@ -104,12 +202,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn office_hours_hold_in_the_office_hours() {
-        let actor_ref = Cron::parse("* 8-17 * * mon-fri").unwrap();
-        assert!(actor_ref.holds(date(2026, 11, 17).at(8, 0, 0, 0)));
-        assert!(actor_ref.holds(date(2026, 11, 17).at(17, 59, 59, 0)));
-        assert!(!actor_ref.holds(date(2026, 11, 17).at(18, 0, 0, 0)));
-        assert!(!actor_ref.holds(date(2026, 11, 15).at(9, 0, 0, 0)), "a Sunday");
+    fn working_hours_match_between_eight_and_six_on_weekdays() {
+        let cron = Cron::parse("* 8-17 * * mon-fri").unwrap();
+        assert!(cron.holds(date(2026, 11, 17).at(8, 0, 0, 0)));
+        assert!(cron.holds(date(2026, 11, 17).at(17, 59, 59, 0)));
+        assert!(!cron.holds(date(2026, 11, 17).at(18, 0, 0, 0)));
+        assert!(!cron.holds(date(2026, 11, 15).at(9, 0, 0, 0)), "a Sunday");
     }
 
     #[test]
