@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::config::{self, Change, Config};
+use crate::config::{self, Config, PlannedChange};
 
 /// Shows what a reload would do: pools added, removed and changed, and which of them roll.
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ impl Plan {
                 writeln!(out, "{change}")?;
             }
         }
-        let refused = changes.iter().any(Change::is_refused);
+        let refused = changes.iter().any(PlannedChange::is_refused);
         Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }

@@ -57,7 +57,7 @@ impl RunArgs {
         let stop = stop_on_signal().map_err(StartError::Signals)?;
         let hangup = signal(SignalKind::hangup()).map_err(StartError::Signals)?;
         let service = service();
-        let watching = watch::Watch::new(&self.config, Outside::real(), &loaded);
+        let watching = watch::ConfigWatch::new(&self.config, Outside::real(), &loaded);
         let (tell, config_changes) = mpsc::channel(1);
         let notified = service.clone();
         tokio::spawn(watch::run(watching, hangup, move || notified.reloading(), tell));

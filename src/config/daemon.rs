@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine;
 use serde_json::Value as Json;
 
-use super::declare::{Key, Kind, at_least, table};
+use super::declare::{Key, ValueKind, at_least, table};
 use super::document::Node;
 use super::secrets::Secret;
 use super::section::Section;
@@ -18,10 +18,10 @@ const MIN_RETENTION: Duration = Duration::from_hours(8 * 24);
 table! {
     /// The daemon itself.
     pub struct Daemon {
-        /// Shown to people; what tells installations apart is an id in the store.
+        /// Exposure to people; what tells installations apart is an id in the store.
         pub name: String = "ostler";
         /// Where the daemon keeps what it creates itself; relative to the working directory.
-        pub state_dir: PathBuf = "var", kind = Kind::OwnPath;
+        pub state_dir: PathBuf = "var", kind = ValueKind::OwnPath;
     }
 }
 
@@ -64,7 +64,7 @@ pub enum Synchronous {
 choice!(Synchronous { Full = "full", Normal = "normal" });
 
 impl Field for StoreUrl {
-    const KIND: Kind = Kind::TextOrSecret;
+    const KIND: ValueKind = ValueKind::TextOrSecret;
 
     fn read(section: &Section<'_>, key: &Key, node: &Node) -> Option<Self> {
         match node.value.text() {
@@ -107,7 +107,7 @@ impl Store {
         let (sqlite, postgres) = (url.starts_with("sqlite:"), self.url.is_postgres());
         let written = matches!(self.url, StoreUrl::Written(_));
         // Away from the machine the URL may be a secret, which then reads as empty.
-        if !sqlite && !postgres && (written || section.cx.looks()) {
+        if !sqlite && !postgres && (written || section.cx.inspects()) {
             section.error(
                 "url",
                 "`store.url` is neither SQLite nor PostgreSQL",
@@ -146,7 +146,7 @@ impl Store {
                 "remove it, and set synchronous_commit on the server if you must",
             );
         }
-        if section.cx.looks() && self.seal_key.is_some() && self.sealing_key().is_none() {
+        if section.cx.inspects() && self.seal_key.is_some() && self.sealing_key().is_none() {
             section.error(
                 "seal_key",
                 "`store.seal_key` is not 32 bytes as base64 or hex",

@@ -10,7 +10,7 @@
 //! }
 //! ```
 //!
-//! The doc comment is the text, the type gives the [`Kind`]. After `=` stands the default and after
+//! The doc comment is the text, the type gives the [`ValueKind`]. After `=` stands the default and after
 //! `=>` the value for `config/example.toml`, both as TOML; what follows are fields of [`Key`]. From
 //! this [`table!`] creates the struct, its reader and its page for `/config`; the check for unknown
 //! keys and wrong types, the error texts, the JSON Schema, the example and `ostler plan` read the same
@@ -32,15 +32,15 @@ pub(crate) type Check = fn(&Section<'_>, &'static Key, &Node);
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ValueKind,
     /// Says what it is for, in a sentence.
     pub(crate) about: &'static str,
     pub(crate) fallback: Fallback,
     /// The value in `config/example.toml`, as TOML; the default where it is empty.
     pub(crate) example: &'static str,
-    pub(crate) need: Need,
+    pub(crate) need: Requirement,
     pub(crate) effect: Effect,
-    pub(crate) shown: Shown,
+    pub(crate) shown: Exposure,
     /// Whether it is a key of a pool that `[defaults]` does not take.
     pub(crate) own: bool,
     pub(crate) check: Option<Check>,
@@ -55,12 +55,12 @@ pub(crate) enum Fallback {
     /// The core's own default, as TOML.
     Core(fn() -> String),
     /// Something that the code of the section finds out, in words.
-    Words(&'static str),
+    Described(&'static str),
 }
 
 /// Says who must write a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum Requirement {
     Optional,
     Required,
     /// The pool, or `[defaults]` for all pools.
@@ -81,7 +81,7 @@ pub(crate) enum Effect {
 
 /// Says how `/config` shows the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum Exposure {
     Whole,
     /// Covers what is under a name that sounds like a secret.
     Covered,
@@ -91,7 +91,7 @@ pub(crate) enum Shown {
 
 /// Says what a key takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ValueKind {
     Text,
     Texts,
     /// A list of some of these texts.
@@ -146,16 +146,16 @@ pub(crate) enum Kind {
 
 impl Key {
     /// Describes a key that may be left out.
-    pub(crate) const fn new(name: &'static str, kind: Kind, about: &'static str) -> Self {
+    pub(crate) const fn new(name: &'static str, kind: ValueKind, about: &'static str) -> Self {
         Self {
             name,
             kind,
             about: about.trim_ascii(),
             fallback: Fallback::None,
             example: "",
-            need: Need::Optional,
+            need: Requirement::Optional,
             effect: Effect::None,
-            shown: Shown::Whole,
+            shown: Exposure::Whole,
             own: false,
             check: None,
         }
@@ -169,11 +169,8 @@ impl Key {
     /// Returns how the key is written, with `…` for a text that only the operator can know.
     pub(crate) fn sketch(&self) -> String {
         let text = self.example.starts_with('"') || self.example.is_empty();
-        let value = match self.kind {
-            Kind::Choice(_) => self.example,
-            _ if text => "\"…\"",
-            _ => self.example,
-        };
+        let known = !text || matches!(self.kind, ValueKind::Choice(_));
+        let value = if known { self.example } else { "\"…\"" };
         format!("{} = {value}", self.name)
     }
 
@@ -182,26 +179,30 @@ impl Key {
         match self.fallback {
             Fallback::Toml(text) => Some(text.to_owned()),
             Fallback::Core(text) => Some(text()),
-            Fallback::None | Fallback::Words(_) => None,
+            Fallback::None | Fallback::Described(_) => None,
         }
     }
 }
 
 /// Takes durations of at least so many seconds.
-pub(crate) const fn at_least(least: u64) -> Kind {
-    Kind::Duration { least }
+pub(crate) const fn at_least(least: u64) -> ValueKind {
+    ValueKind::Duration { least }
 }
 
 /// Takes whole numbers in these bounds.
-pub(crate) const fn whole(least: i64, most: i64) -> Kind {
-    Kind::Whole { least, most }
+pub(crate) const fn whole(least: i64, most: i64) -> ValueKind {
+    ValueKind::Whole { least, most }
 }
 
 /// Lists the keys that may stand in a table, those of flat groups among them.
 pub(crate) fn all(keys: Keys) -> Vec<&'static Key> {
     let mut found = Vec::new();
     for key in keys {
-        if let Kind::Flat(inner) = key.kind { found.extend(all(inner)) } else { found.push(key) }
+        if let ValueKind::Flat(inner) = key.kind {
+            found.extend(all(inner));
+        } else {
+            found.push(key);
+        }
     }
     found
 }
@@ -224,10 +225,10 @@ pub(crate) fn page(keys: Keys, names: &[&str], values: Vec<Value>) -> Value {
     let mut shown = Map::new();
     for ((key, name), mut value) in keys.iter().zip(names).zip(values) {
         match (key.shown, key.kind, &value) {
-            (Shown::Hidden, _, _) => continue,
-            (Shown::Covered, _, _) => cover(&mut value),
-            (Shown::Whole, Kind::DurationOrOff, Value::Null) => value = "off".into(),
-            (Shown::Whole, _, _) => {}
+            (Exposure::Hidden, _, _) => continue,
+            (Exposure::Covered, _, _) => cover(&mut value),
+            (Exposure::Whole, ValueKind::DurationOrOff, Value::Null) => value = "off".into(),
+            (Exposure::Whole, _, _) => {}
         }
         shown.insert((*name).to_owned(), value);
     }
@@ -253,6 +254,7 @@ macro_rules! table {
                    $more_vis:vis $more:ident : $more_ty:ty = $more_default:expr ; )* })?
     ) => {
         $(#[doc = $about])+
+        #[allow(clippy::doc_markdown, rustdoc::bare_urls, reason = "these texts are for the example")]
         #[derive(Clone, PartialEq)]
         $vis struct $Name {
             $( $(#[doc = $text])+ $field_vis $field: $ty, )*

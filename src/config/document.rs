@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problems::{Collected, Problem};
+use super::problems::{Collected, ConfigProblem};
 
 /// A configuration larger than this is a mistake: the wrong file was named.
 const MAX_FILE_BYTES: usize = 4 << 20;
@@ -44,20 +44,20 @@ pub(crate) enum Value {
     Flag(bool),
     Date(String),
     List(Vec<Node>),
-    Table(Table),
+    Table(TomlTable),
 }
 
 /// Holds a table in the order of its keys.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table {
+pub(crate) struct TomlTable {
     /// The header, or the braces of an inline table.
     pub(crate) at: Mark,
-    pub(crate) entries: BTreeMap<String, Entry>,
+    pub(crate) entries: BTreeMap<String, TableEntry>,
 }
 
 /// Holds one key with its value.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct TableEntry {
     pub(crate) key_at: Mark,
     pub(crate) node: Node,
 }
@@ -92,7 +92,7 @@ impl Value {
         i32::try_from(self.whole()?).ok().map(f64::from)
     }
 
-    pub(crate) fn table(&self) -> Option<&Table> {
+    pub(crate) fn table(&self) -> Option<&TomlTable> {
         if let Self::Table(table) = self { Some(table) } else { None }
     }
 
@@ -116,7 +116,7 @@ impl Value {
     }
 }
 
-impl Table {
+impl TomlTable {
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.entries.get(key).map(|entry| &entry.node)
     }
@@ -128,7 +128,7 @@ impl Table {
 
     /// Returns the values that are texts.
     pub(crate) fn texts(&self) -> BTreeMap<String, String> {
-        let text = |(key, entry): (&String, &Entry)| {
+        let text = |(key, entry): (&String, &TableEntry)| {
             Some((key.clone(), entry.node.value.text()?.to_owned()))
         };
         self.entries.iter().filter_map(text).collect()
@@ -136,7 +136,8 @@ impl Table {
 
     fn copy(file: usize, span: &Range<usize>, parsed: &DeTable<'_>) -> Self {
         let entries = parsed.iter().map(|(key, value)| {
-            let entry = Entry { key_at: mark(file, &key.span()), node: copy_node(file, value) };
+            let entry =
+                TableEntry { key_at: mark(file, &key.span()), node: copy_node(file, value) };
             (key.get_ref().to_string(), entry)
         });
         Self { at: mark(file, span), entries: entries.collect() }
@@ -158,7 +159,7 @@ fn copy_node(file: usize, parsed: &Spanned<DeValue<'_>>) -> Node {
         DeValue::Array(nodes) => {
             Value::List(nodes.iter().map(|node| copy_node(file, node)).collect())
         }
-        DeValue::Table(table) => Value::Table(Table::copy(file, &parsed.span(), table)),
+        DeValue::Table(table) => Value::Table(TomlTable::copy(file, &parsed.span(), table)),
     };
     Node { at: mark(file, &parsed.span()), value }
 }
@@ -173,7 +174,7 @@ pub(crate) fn literal(toml: &str) -> Option<Node> {
 }
 
 /// Returns how a `[[table]]` is called in messages: `pool.linux`, or `pool[0]` without a name.
-pub(crate) fn element_path(path: &str, table: &Table, at: usize) -> String {
+pub(crate) fn element_path(path: &str, table: &TomlTable, at: usize) -> String {
     match table.get("name").and_then(|node| node.value.text()) {
         Some(name) if !name.is_empty() => format!("{path}.{name}"),
         Some(_) | None => format!("{path}[{at}]"),
@@ -182,17 +183,17 @@ pub(crate) fn element_path(path: &str, table: &Table, at: usize) -> String {
 
 /// Holds the files in reading order.
 #[derive(Debug, Default)]
-pub(crate) struct Files(Vec<File>);
+pub(crate) struct SourceFiles(Vec<SourceFile>);
 
 #[derive(Debug)]
-struct File {
+struct SourceFile {
     path: PathBuf,
     text: String,
     /// Where relative paths start: beside the file, or where it is meant to go.
     folder: PathBuf,
 }
 
-impl Files {
+impl SourceFiles {
     pub(crate) const fn none() -> Self {
         Self(Vec::new())
     }
@@ -247,10 +248,14 @@ pub(crate) fn list(path: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 /// Reads every file of `path`; what cannot be read is reported and left out.
-pub(crate) fn read(path: &Path, report: &Collected) -> Files {
-    let mut files = Files::default();
+pub(crate) fn read(path: &Path, report: &Collected) -> SourceFiles {
+    let mut files = SourceFiles::default();
     let refuse = |path: &Path, why: &dyn std::fmt::Display, help: &str| {
-        report.add(Problem::new("", format!("cannot read `{}`: {why}", path.display()), help));
+        report.add(ConfigProblem::new(
+            "",
+            format!("cannot read `{}`: {why}", path.display()),
+            help,
+        ));
     };
     let paths = match list(path) {
         Ok(paths) => paths,
@@ -260,7 +265,7 @@ pub(crate) fn read(path: &Path, report: &Collected) -> Files {
         }
     };
     if paths.is_empty() {
-        report.add(Problem::new(
+        report.add(ConfigProblem::new(
             "",
             format!("the directory `{}` contains no `*.toml` file", path.display()),
             "name the right directory with --config, or put a file there",
@@ -275,9 +280,9 @@ pub(crate) fn read(path: &Path, report: &Collected) -> Files {
     files
 }
 
-fn add(files: &mut Files, path: PathBuf, bytes: Vec<u8>, report: &Collected) {
+fn add(files: &mut SourceFiles, path: PathBuf, bytes: Vec<u8>, report: &Collected) {
     let refuse = |what: &str, help: &str| {
-        report.add(Problem::new("", format!("`{}` {what}", path.display()), help));
+        report.add(ConfigProblem::new("", format!("`{}` {what}", path.display()), help));
     };
     if bytes.len() > MAX_FILE_BYTES {
         let what = format!("has {} bytes, too many for a configuration", bytes.len());
@@ -291,28 +296,28 @@ fn add(files: &mut Files, path: PathBuf, bytes: Vec<u8>, report: &Collected) {
         let start = error.utf8_error().valid_up_to();
         let what = format!("`{}` is not UTF-8 text", path.display());
         let at = Mark { file, start, end: start + 1 };
-        report.add(Problem::new("", what, "save it as UTF-8").at(Some(at)));
+        report.add(ConfigProblem::new("", what, "save it as UTF-8").at(Some(at)));
         String::from_utf8_lossy(error.as_bytes()).into_owned()
     });
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    files.0.push(File { path, text, folder });
+    files.0.push(SourceFile { path, text, folder });
 }
 
 /// Parses every file; returns the tables of those that are TOML.
-pub(crate) fn parse(files: &Files, report: &Collected) -> Vec<Table> {
+pub(crate) fn parse(files: &SourceFiles, report: &Collected) -> Vec<TomlTable> {
     (0..files.0.len()).filter_map(|file| parse_file(file, files.text(file), report)).collect()
 }
 
 /// Parses one file. Every mistake is reported; a file with one gives no table, because what a broken
 /// line was meant to say would be guessed, and every guess is a false alarm further on.
-fn parse_file(file: usize, text: &str, report: &Collected) -> Option<Table> {
+fn parse_file(file: usize, text: &str, report: &Collected) -> Option<TomlTable> {
     // The parser recurses, and its stack has an end.
     if let Some(line) = text.lines().find(|line| nesting(line) > MAX_NESTING) {
         let start = line.as_ptr() as usize - text.as_ptr() as usize;
         let what = format!("this line nests deeper than {MAX_NESTING} levels");
         let at = Mark { file, start, end: start + 1 };
         let help = "no key of Ostler is that deep; write it flat";
-        report.add(Problem::new("", what, help).at(Some(at)));
+        report.add(ConfigProblem::new("", what, help).at(Some(at)));
         return None;
     }
     let (table, errors) = DeTable::parse_recoverable(text);
@@ -329,9 +334,9 @@ fn parse_file(file: usize, text: &str, report: &Collected) -> Option<Table> {
         }
         let what = format!("this is not TOML: {}", error.message());
         let help = way_out(text, span.start, error.message());
-        report.add(Problem::new("", what, help).at(Some(mark(file, &span))));
+        report.add(ConfigProblem::new("", what, help).at(Some(mark(file, &span))));
     }
-    errors.is_empty().then(|| Table::copy(file, &table.span(), table.get_ref()))
+    errors.is_empty().then(|| TomlTable::copy(file, &table.span(), table.get_ref()))
 }
 
 /// Counts an upper bound of how deep a line's keys and brackets go.
@@ -383,8 +388,8 @@ fn way_out(text: &str, start: usize, message: &str) -> String {
 
 /// Joins the tables of several files. `[[pool]]` adds up, `[forge.X]` and `[provider.X]` add up by
 /// name, and any other table may be in one file only.
-pub(crate) fn merge(tables: Vec<Table>, files: &Files, report: &Collected) -> Table {
-    let mut whole = Table::default();
+pub(crate) fn merge(tables: Vec<TomlTable>, files: &SourceFiles, report: &Collected) -> TomlTable {
+    let mut whole = TomlTable::default();
     for (key, entry) in tables.into_iter().flat_map(|table| table.entries) {
         match whole.entries.get_mut(&key) {
             None => {
@@ -396,7 +401,13 @@ pub(crate) fn merge(tables: Vec<Table>, files: &Files, report: &Collected) -> Ta
     whole
 }
 
-fn join(key: &str, first: &mut Entry, second: Entry, files: &Files, report: &Collected) {
+fn join(
+    key: &str,
+    first: &mut TableEntry,
+    second: TableEntry,
+    files: &SourceFiles,
+    report: &Collected,
+) {
     match (&mut first.node.value, second.node.value) {
         (Value::List(pools), Value::List(more)) if key == "pool" => pools.extend(more),
         (Value::Table(named), Value::Table(more)) if key == "forge" || key == "provider" => {
@@ -414,12 +425,12 @@ fn join(key: &str, first: &mut Entry, second: Entry, files: &Files, report: &Col
     }
 }
 
-fn twice(path: &str, first: Mark, second: Mark, files: &Files, report: &Collected) {
+fn twice(path: &str, first: Mark, second: Mark, files: &SourceFiles, report: &Collected) {
     let (one, two) = (files.name(first.file), files.name(second.file));
     let what = format!("`{path}` is in two files, `{one}` and `{two}`");
     let help = "keep it in one of them; only `[[pool]]` may be spread over files";
     report.add(
-        Problem::new(path, what, help)
+        ConfigProblem::new(path, what, help)
             .at(Some(second))
             .label("here again")
             .also(Some(first), "first here"),

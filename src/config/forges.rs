@@ -8,12 +8,12 @@ use serde_json::{Value as Json, json};
 use super::declare::{
     Declared,
     Effect::Moves,
-    Key, Keys, Kind,
-    Need::{Alternative, Required},
-    Shown::Hidden,
-    table, whole,
+    Exposure::Hidden,
+    Key, Keys,
+    Requirement::{Alternative, Required},
+    ValueKind, table, whole,
 };
-use super::document::{Node, Table};
+use super::document::{Node, TomlTable};
 use super::load::Cx;
 use super::secrets::Secret;
 use super::section::Section;
@@ -26,19 +26,19 @@ table! {
     /// Where jobs come from, by a name of your choice.
     pub struct ForgeSettings {
         /// What it is: GitHub, in the cloud or your own.
-        pub kind: String => "github", kind = Kind::Choice(&["github"]), need = Required,
+        pub kind: String => "github", kind = ValueKind::Choice(&["github"]), need = Required,
             shown = Hidden;
         /// Its API; GitHub Enterprise Server: https://HOST/api/v3.
-        pub api_url: String = "https://api.github.com", kind = Kind::BaseUrl, effect = Moves,
+        pub api_url: String = "https://api.github.com", kind = ValueKind::BaseUrl, effect = Moves,
             check = Some(check_api_url);
         /// What the webhooks are signed with; two while the new one replaces the old.
         pub webhook_secrets as "webhook_secret": Vec<Secret> => { env = "OSTLER_WEBHOOK_SECRET" };
         /// How many registrations a minute; 0 lifts the limit.
         pub jit_per_minute: u32 = 166, kind = whole(0, 1_000_000);
         /// The share of the rate limit that listings may use.
-        pub poll_budget: f64 = 0.1, kind = Kind::Number { least: 0.0, most: 1.0 };
+        pub poll_budget: f64 = 0.1, kind = ValueKind::Number { least: 0.0, most: 1.0 };
         /// The one App or token for every scope.
-        pub auth: Option<Auth>, kind = Kind::Flat(Proof::KEYS), shown = Hidden;
+        pub auth: Option<Auth>, kind = ValueKind::Flat(AuthKeys::KEYS), shown = Hidden;
         /// Several credentials, each for its scopes, in place of app or token.
         pub credentials as "credential": Vec<Credential>, need = Alternative;
     }
@@ -52,15 +52,15 @@ table! {
         /// Where it is used: organizations, repositories, enterprises; everywhere when left out.
         pub scopes: Vec<Scope> => ["acme", "globex/web"];
         /// The App or token.
-        pub auth: Auth, kind = Kind::Flat(Proof::KEYS);
+        pub auth: Auth, kind = ValueKind::Flat(AuthKeys::KEYS);
     }
 }
 
 table! {
     /// How we prove to a forge who we are: by one of the two.
-    pub(crate) struct Proof {
+    pub(crate) struct AuthKeys {
         /// A GitHub App; its installations are found by the scope.
-        app: Option<App>;
+        app: Option<AppKeys>;
         /// A personal access token, in place of an App.
         token: Option<Secret> => { env = "GITHUB_TOKEN" }, need = Alternative;
     }
@@ -68,7 +68,7 @@ table! {
 
 table! {
     /// A GitHub App.
-    pub(crate) struct App, check = check_app {
+    pub(crate) struct AppKeys, check = check_app {
         /// The App's client id (its numeric id also works).
         client_id: String => "Iv23liEXAMPLE", need = Required;
         /// The App's private key, PEM.
@@ -104,7 +104,7 @@ impl Credential {
 }
 
 impl Field for Auth {
-    const KIND: Kind = Kind::Flat(Proof::KEYS);
+    const KIND: ValueKind = ValueKind::Flat(AuthKeys::KEYS);
 
     fn read(_: &Section<'_>, _: &Key, _: &Node) -> Option<Self> {
         None
@@ -128,8 +128,8 @@ impl Field for Auth {
             ),
             _ => {}
         }
-        let proof = Proof::read_table(section)?;
-        let app = |App { client_id, private_key }| Self::App { client_id, private_key };
+        let proof = AuthKeys::read_table(section)?;
+        let app = |AppKeys { client_id, private_key }| Self::App { client_id, private_key };
         proof.app.map(app).or(proof.token.map(Self::Token))
     }
 
@@ -144,7 +144,7 @@ impl Field for Auth {
 }
 
 impl Listed for Scope {
-    const LIST: Kind = Kind::Texts;
+    const LIST: ValueKind = ValueKind::Texts;
 
     fn list(section: &Section<'_>, _: &Key, node: &Node) -> Vec<Self> {
         let mut scopes = Vec::new();
@@ -163,7 +163,7 @@ impl Listed for Scope {
 }
 
 /// Reads every `[forge.NAME]`.
-pub(crate) fn read<'a>(cx: &'a Cx<'a>, whole: &'a Table) -> BTreeMap<String, ForgeSettings> {
+pub(crate) fn read<'a>(cx: &'a Cx<'a>, whole: &'a TomlTable) -> BTreeMap<String, ForgeSettings> {
     let mut found = BTreeMap::new();
     for (name, entry) in whole.table("forge").iter().flat_map(|named| &named.entries) {
         let section = Section::new(cx, entry.node.value.table(), format!("forge.{name}"));
@@ -226,8 +226,8 @@ fn check(section: &Section<'_>, name: &str) {
     }
 }
 
-fn check_app(app: &App, section: &Section<'_>) {
-    if section.cx.looks() && !app.private_key.expose().contains("PRIVATE KEY-----") {
+fn check_app(app: &AppKeys, section: &Section<'_>) {
+    if section.cx.inspects() && !app.private_key.expose().contains("PRIVATE KEY-----") {
         section.error(
             "private_key",
             "the App's private key is not PEM",

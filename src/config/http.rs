@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::declare::{Key, Kind, Need::Required, table};
+use super::declare::{Key, Requirement::Required, ValueKind, table};
 use super::document::Node;
 use super::secrets::Secret;
 use super::section::Section;
@@ -20,7 +20,7 @@ table! {
         /// A second address that serves only /webhooks/* and /runner/v1/*, fit to face the internet.
         pub public_listen: Option<SocketAddr> => "0.0.0.0:7481";
         /// How runners and the forge reach this daemon; late binding and external providers need it.
-        pub public_url: Option<String> => "https://ci.example.com", kind = Kind::BaseUrl;
+        pub public_url: Option<String> => "https://ci.example.com", kind = ValueKind::BaseUrl;
         /// Who may call the API; without any, only this machine may.
         pub tokens as "token": Vec<Token>;
         /// Certificate and key; without them the servers speak plain HTTP.
@@ -114,7 +114,7 @@ impl Http {
                 section.report(problem.also(first.at("name"), "first here"));
             }
         }
-        for (at, token) in self.tokens.iter().enumerate().filter(|_| section.cx.looks()) {
+        for (at, token) in self.tokens.iter().enumerate().filter(|_| section.cx.inspects()) {
             let secret = token.secret.expose();
             if let Some(first) = self.tokens[..at].iter().find(|it| it.secret.expose() == secret) {
                 section.error(
@@ -141,7 +141,7 @@ impl Http {
 fn check_cert(section: &Section<'_>, key: &'static Key, node: &Node) {
     let Some(cert) = PathBuf::read(section, key, node) else { return };
     match section.cx.file(&cert) {
-        Ok(text) if section.cx.looks() && !text.contains("BEGIN CERTIFICATE") => section.error(
+        Ok(text) if section.cx.inspects() && !text.contains("BEGIN CERTIFICATE") => section.error(
             "cert",
             format!("`{}` contains no PEM certificate", cert.display()),
             "name a file that begins with -----BEGIN CERTIFICATE-----",

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::collector::Collector;
 use super::declare::all;
-use super::document::{self, Files, Mark};
-use super::problems::{Collected, Problem, Problems};
+use super::document::{self, Mark, SourceFiles};
+use super::problems::{Collected, ConfigProblem, Problems};
 use super::{Config, ROOT, shape};
 
 /// Holds a configuration that can be used, and what the operator should know about it.
@@ -24,27 +24,27 @@ pub struct Loaded {
 
 /// Says what of the world around the files is looked at.
 pub struct Outside<'a> {
-    looks: bool,
+    inspects: bool,
     variable: &'a (dyn Fn(&str) -> Option<String> + Sync),
 }
 
 impl Outside<'static> {
     /// Looks at the environment and at files, as the daemon does.
     pub fn real() -> Self {
-        Self { looks: true, variable: &|name| std::env::var(name).ok() }
+        Self { inspects: true, variable: &|name| std::env::var(name).ok() }
     }
 
     /// Looks at nothing but the text: no secret, program or folder need exist, and secrets are
     /// empty. For checks away from the machine that will run it.
     pub fn text_only() -> Self {
-        Self { looks: false, variable: &|_| None }
+        Self { inspects: false, variable: &|_| None }
     }
 }
 
 impl<'a> Outside<'a> {
     /// Looks at files, and at variables of the caller's choice.
     pub fn with_variables(variable: &'a (dyn Fn(&str) -> Option<String> + Sync)) -> Self {
-        Self { looks: true, variable }
+        Self { inspects: true, variable }
     }
 }
 
@@ -113,7 +113,11 @@ pub fn load_draft(path: &Path, place: &Path) -> Result<Loaded, Problems> {
     finish(files, report, &Outside::text_only())
 }
 
-fn finish(files: Files, report: Collected, outside: &Outside<'_>) -> Result<Loaded, Problems> {
+fn finish(
+    files: SourceFiles,
+    report: Collected,
+    outside: &Outside<'_>,
+) -> Result<Loaded, Problems> {
     let files = Arc::new(files);
     let tables = document::parse(&files, &report);
     for table in &tables {
@@ -138,7 +142,7 @@ fn finish(files: Files, report: Collected, outside: &Outside<'_>) -> Result<Load
 /// Travels with the reading: where problems go, and what may be looked at.
 pub(crate) struct Cx<'a> {
     pub(crate) report: Collected,
-    pub(crate) files: &'a Files,
+    pub(crate) files: &'a SourceFiles,
     outside: &'a Outside<'a>,
     touched: RefCell<BTreeSet<PathBuf>>,
     /// `daemon.state_dir`, once it is read.
@@ -148,14 +152,14 @@ pub(crate) struct Cx<'a> {
 impl Cx<'static> {
     /// Reads from nowhere, for a document that is not a file.
     pub(crate) fn nowhere() -> Self {
-        static NOTHING: Files = Files::none();
-        static TEXT_ONLY: Outside<'static> = Outside { looks: false, variable: &|_| None };
+        static NOTHING: SourceFiles = SourceFiles::none();
+        static TEXT_ONLY: Outside<'static> = Outside { inspects: false, variable: &|_| None };
         Self::new(Collected::default(), &NOTHING, &TEXT_ONLY)
     }
 }
 
 impl<'a> Cx<'a> {
-    fn new(report: Collected, files: &'a Files, outside: &'a Outside<'a>) -> Self {
+    fn new(report: Collected, files: &'a SourceFiles, outside: &'a Outside<'a>) -> Self {
         Self { report, files, outside, touched: RefCell::default(), state_dir: OnceCell::new() }
     }
 
@@ -171,13 +175,13 @@ impl<'a> Cx<'a> {
     }
 
     /// Returns whether the world around the files is looked at.
-    pub(crate) fn looks(&self) -> bool {
-        self.outside.looks
+    pub(crate) fn inspects(&self) -> bool {
+        self.outside.inspects
     }
 
     /// Returns a variable of the environment.
     pub(crate) fn variable(&self, name: &str) -> Result<String, String> {
-        if !self.looks() {
+        if !self.inspects() {
             return Ok(String::new());
         }
         (self.outside.variable)(name).ok_or_else(|| "not set".into())
@@ -186,7 +190,7 @@ impl<'a> Cx<'a> {
     /// Returns the text of a file that belongs to the configuration.
     pub(crate) fn file(&self, path: &Path) -> Result<String, String> {
         self.touched.borrow_mut().insert(path.to_owned());
-        if !self.looks() {
+        if !self.inspects() {
             return Ok(String::new());
         }
         std::fs::read_to_string(path).map_err(|error| error.to_string())
@@ -195,33 +199,33 @@ impl<'a> Cx<'a> {
     /// Returns the text of a file that must be private, and warns if every user can read it.
     pub(crate) fn secret_file(&self, path: &Path, key: &str, at: Mark) -> Result<String, String> {
         let text = self.file(path)?;
-        if self.looks() && is_world_readable(path) {
+        if self.inspects() && is_world_readable(path) {
             let shown = path.display();
             let what = format!("every user of this machine can read the secret `{shown}`");
             let help = format!("chmod 600 {shown}");
-            self.report.add(Problem::new(key, what, help).warning().at(Some(at)));
+            self.report.add(ConfigProblem::new(key, what, help).warning().at(Some(at)));
         }
         Ok(text)
     }
 
     /// Returns whether a path is there; always, when nothing is looked at.
     pub(crate) fn exists(&self, path: &Path) -> bool {
-        !self.looks() || path.exists()
+        !self.inspects() || path.exists()
     }
 
     /// Returns whether a path is a file; not, when nothing is looked at.
     pub(crate) fn is_file(&self, path: &Path) -> bool {
-        self.looks() && path.is_file()
+        self.inspects() && path.is_file()
     }
 
     /// Returns whether a path is a folder; not, when nothing is looked at.
     pub(crate) fn is_folder(&self, path: &Path) -> bool {
-        self.looks() && path.is_dir()
+        self.inspects() && path.is_dir()
     }
 
     /// Returns whether a path can be executed; always, when nothing is looked at.
     pub(crate) fn runs(&self, path: &Path) -> bool {
-        !self.looks() || rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+        !self.inspects() || rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     }
 }
 

@@ -6,17 +6,17 @@
 
 use serde_json::Value;
 
-/// Words that make a key look like the name of a secret.
-const TELLING: [&str; 8] =
+/// Described that make a key look like the name of a secret.
+const PRIVATE_NAMES: [&str; 8] =
     ["secret", "token", "password", "passwd", "private_key", "seal_key", "credential", "api_key"];
 
 /// A run of this many characters of a key's alphabet is taken for a key.
-const LONG: usize = 32;
+const MIN_KEY_RUN: usize = 32;
 
 /// Returns whether a key's name says that its value is private.
-pub(crate) fn looks_private(key: &str) -> bool {
+pub(crate) fn sounds_private(key: &str) -> bool {
     let key = key.to_lowercase().replace('-', "_");
-    TELLING.iter().any(|word| key.contains(word)) || key == "key" || key.ends_with("_key")
+    PRIVATE_NAMES.iter().any(|word| key.contains(word)) || key == "key" || key.ends_with("_key")
 }
 
 /// Returns the line with everything that may be a secret covered.
@@ -37,7 +37,7 @@ fn cover_values(chars: &mut [char]) {
             at += 1;
             continue;
         }
-        let private = looks_private(&word_before(chars, at));
+        let private = sounds_private(&token_before(chars, at));
         let value = (at + 1..chars.len()).find(|at| !chars[*at].is_whitespace());
         at += 1;
         let Some(value) = value else { return };
@@ -76,7 +76,7 @@ fn cover_group(chars: &mut [char], from: usize) {
             '}' | ']' => depth = depth.saturating_sub(1),
             ',' | '=' | ' ' | '\t' => {}
             c => {
-                let (end, is_key) = word_end(chars, at, c);
+                let (end, is_key) = token_end(chars, at, c);
                 let place = matches!(word_before_equals(chars, at).as_str(), "env" | "file");
                 if !is_key && !place {
                     chars[at..end]
@@ -95,7 +95,7 @@ fn cover_group(chars: &mut [char], from: usize) {
 }
 
 /// Returns where a word or a quoted text ends, and whether it is a key.
-fn word_end(chars: &[char], from: usize, first: char) -> (usize, bool) {
+fn token_end(chars: &[char], from: usize, first: char) -> (usize, bool) {
     let quoted = first == '"' || first == '\'';
     let over = |c: &char| if quoted { *c == first } else { " \t=,{}[]".contains(*c) };
     let length = chars[from + 1..].iter().position(over).unwrap_or(chars.len() - from - 1);
@@ -109,7 +109,7 @@ fn word_before_equals(chars: &[char], at: usize) -> String {
     let before = chars[..at].iter().rposition(|c| !c.is_whitespace());
     before
         .filter(|before| chars[*before] == '=')
-        .map_or_else(String::new, |equals| word_before(chars, equals))
+        .map_or_else(String::new, |equals| token_before(chars, equals))
 }
 
 /// Covers the password of `scheme://user:password@host`.
@@ -131,14 +131,14 @@ fn cover_runs(chars: &mut [char]) {
         let length = chars[from..].iter().position(|c| !of_key(*c)).unwrap_or(chars.len() - from);
         let mixed =
             chars[from..from + length].iter().any(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
-        if length >= LONG && mixed {
+        if length >= MIN_KEY_RUN && mixed {
             chars[from..from + length].fill('*');
         }
         from += length + 1;
     }
 }
 
-fn word_before(chars: &[char], at: usize) -> String {
+fn token_before(chars: &[char], at: usize) -> String {
     let text: String = chars[..at].iter().collect();
     let of_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     text.trim_end_matches([' ', '\t', '"', '\''])
@@ -153,7 +153,7 @@ pub(crate) fn cover(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                if looks_private(key) {
+                if sounds_private(key) {
                     *value = "***".into();
                 } else {
                     cover(value);

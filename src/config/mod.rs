@@ -57,47 +57,47 @@ pub use load::{
     Loaded, Outside, ServiceManager, colours_welcome, inherited, inherited_from, load, load_draft,
     operator_token, service_manager, trace_collector,
 };
-pub use plan::{Change, Tie, plan, refusals};
+pub use plan::{PlannedChange, Tie, plan, refusals};
 pub use pools::{Ca, Cron, Pool, Proxy, Schedule, Zone};
-pub use problems::{Problem, Problems, Report, Severity};
+pub use problems::{ConfigProblem, ProblemReport, Problems, Severity};
 pub use providers::{
     External, Kubernetes, Limits, Process, ProviderSettings, default_poller_image,
 };
 pub use reference::{example, schema};
-pub use secrets::{Secret, Source};
+pub use secrets::{Secret, SecretSource};
 pub use sweeps::{Notify, Reaper};
 
-use declare::{Declared, Key, Keys, Kind, read_complete};
-use document::Table;
+use declare::{Declared, Key, Keys, ValueKind, read_complete};
+use document::TomlTable;
 use load::Cx;
-use pools::Known;
+use pools::References;
 use section::Section;
 
 /// The tables of the whole.
 pub(crate) const ROOT: Keys = &[
-    Key::new("daemon", Kind::Table(Daemon::KEYS), Daemon::ABOUT),
-    Key::new("store", Kind::Table(Store::KEYS), Store::ABOUT),
-    Key::new("http", Kind::Table(Http::KEYS), Http::ABOUT),
-    Key::new("forge", Kind::Kinds(forges::KINDS), ForgeSettings::ABOUT),
+    Key::new("daemon", ValueKind::Table(Daemon::KEYS), Daemon::ABOUT),
+    Key::new("store", ValueKind::Table(Store::KEYS), Store::ABOUT),
+    Key::new("http", ValueKind::Table(Http::KEYS), Http::ABOUT),
+    Key::new("forge", ValueKind::Kinds(forges::KINDS), ForgeSettings::ABOUT),
     Key::new(
         "provider",
-        Kind::Kinds(providers::KINDS),
+        ValueKind::Kinds(providers::KINDS),
         "What creates machines, by a name of your choice.",
     ),
     Key::new(
         "defaults",
-        Kind::Shared(Pool::KEYS),
+        ValueKind::Shared(Pool::KEYS),
         "Holds for every pool that does not say otherwise: every key of a pool but name, labels and \
          schedule.",
     ),
-    Key::new("pool", Kind::Tables(Pool::KEYS), Pool::ABOUT),
-    Key::new("reaper", Kind::Table(Reaper::KEYS), Reaper::ABOUT),
+    Key::new("pool", ValueKind::Tables(Pool::KEYS), Pool::ABOUT),
+    Key::new("reaper", ValueKind::Table(Reaper::KEYS), Reaper::ABOUT),
     Key::new(
         "requeue",
-        Kind::Table(<RequeueSettings as Declared>::KEYS),
+        ValueKind::Table(<RequeueSettings as Declared>::KEYS),
         <RequeueSettings as Declared>::ABOUT,
     ),
-    Key::new("notify", Kind::Table(Notify::KEYS), Notify::ABOUT),
+    Key::new("notify", ValueKind::Table(Notify::KEYS), Notify::ABOUT),
 ];
 
 /// Holds a whole configuration.
@@ -154,17 +154,17 @@ impl Config {
 
     /// Returns the configuration of an empty file: no pool, and every default.
     pub fn empty() -> Self {
-        Self::read(&Table::default(), &Cx::nowhere())
+        Self::read(&TomlTable::default(), &Cx::nowhere())
     }
 
-    pub(crate) fn read(whole: &Table, cx: &Cx<'_>) -> Self {
+    pub(crate) fn read(whole: &TomlTable, cx: &Cx<'_>) -> Self {
         let section = |key| Section::of(cx, whole, key);
         let daemon: Daemon = read_complete(&section("daemon"));
         cx.set_state_dir(&daemon.state_dir);
         let http: Http = read_complete(&section("http"));
         let reaper: Reaper = read_complete(&section("reaper"));
         let (forges, providers) = (forges::read(cx, whole), providers::read(cx, whole));
-        let known = Known {
+        let known = References {
             forges: &forges,
             providers: &providers,
             named: (names_under(whole, "forge"), names_under(whole, "provider")),
@@ -187,7 +187,7 @@ impl Config {
     }
 }
 
-fn read_pools(whole: &Table, cx: &Cx<'_>, known: &Known<'_>) -> Vec<Pool> {
+fn read_pools(whole: &TomlTable, cx: &Cx<'_>, known: &References<'_>) -> Vec<Pool> {
     let mut pools = Vec::new();
     for section in Section::list(cx, whole, "pool") {
         let section = section.over(whole.table("defaults"));
@@ -197,12 +197,12 @@ fn read_pools(whole: &Table, cx: &Cx<'_>, known: &Known<'_>) -> Vec<Pool> {
     if whole.get("pool").is_none() {
         let what = "there is no pool, so nothing would run";
         let help = "add [[pool]] with name, forge, scope, provider, labels and max";
-        cx.report.add(Problem::new("pool", what, help).warning());
+        cx.report.add(ConfigProblem::new("pool", what, help).warning());
     }
     pools::between(&pools, known.providers);
     pools.into_iter().filter_map(|(_, pool)| pool).collect()
 }
 
-fn names_under<'a>(whole: &'a Table, key: &str) -> Vec<&'a str> {
+fn names_under<'a>(whole: &'a TomlTable, key: &str) -> Vec<&'a str> {
     whole.table(key).iter().flat_map(|named| named.entries.keys().map(String::as_str)).collect()
 }

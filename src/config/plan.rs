@@ -28,7 +28,7 @@ impl From<&Pool> for Tie {
 
 /// Describes one effect of going from one configuration to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct PlannedChange {
     pub kind: ChangeKind,
     /// To what: `pool linux`, `forge github`, `[http]`.
     pub what: String,
@@ -48,7 +48,7 @@ pub enum ChangeKind {
     Refused,
 }
 
-impl Change {
+impl PlannedChange {
     fn new(kind: ChangeKind, what: String, keys: Vec<String>, effect: impl Into<String>) -> Self {
         Self { kind, what, keys, effect: effect.into() }
     }
@@ -59,7 +59,7 @@ impl Change {
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for PlannedChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = match self.kind {
             ChangeKind::Added => '+',
@@ -76,7 +76,7 @@ impl fmt::Display for Change {
 }
 
 /// Returns everything a reload from `old` to `new` would do; empty when nothing changes.
-pub fn plan(old: &Config, new: &Config) -> Vec<Change> {
+pub fn plan(old: &Config, new: &Config) -> Vec<PlannedChange> {
     let mut changes = pools(old, new);
     let (before, after) = (old.redacted(), new.redacted());
     changes.extend(adapters(&before, &after, &ties(old)));
@@ -90,7 +90,12 @@ pub fn plan(old: &Config, new: &Config) -> Vec<Change> {
     ] {
         let keys = differences(&before[part], &after[part]);
         if !keys.is_empty() {
-            changes.push(Change::new(ChangeKind::Changed, format!("[{part}]"), keys, effect));
+            changes.push(PlannedChange::new(
+                ChangeKind::Changed,
+                format!("[{part}]"),
+                keys,
+                effect,
+            ));
         }
     }
     changes
@@ -98,11 +103,11 @@ pub fn plan(old: &Config, new: &Config) -> Vec<Change> {
 
 /// Returns why a reload from `old` to `new` would be refused while machines are left; `live` says
 /// of which, beside those that the pools of `old` may have.
-pub fn refusals(old: &Config, new: &Config, live: &[Tie]) -> Vec<Change> {
+pub fn refusals(old: &Config, new: &Config, live: &[Tie]) -> Vec<PlannedChange> {
     let mut ties = ties(old);
     ties.extend_from_slice(live);
     let mut changes = adapters(&old.redacted(), &new.redacted(), &ties);
-    changes.retain(Change::is_refused);
+    changes.retain(PlannedChange::is_refused);
     changes
 }
 
@@ -110,7 +115,7 @@ fn ties(config: &Config) -> Vec<Tie> {
     config.pools.iter().map(Tie::from).collect()
 }
 
-fn pools(old: &Config, new: &Config) -> Vec<Change> {
+fn pools(old: &Config, new: &Config) -> Vec<PlannedChange> {
     let find =
         |config: &Config, name: &str| config.pools.iter().find(|pool| pool.name == name).cloned();
     let mut changes = Vec::new();
@@ -121,18 +126,18 @@ fn pools(old: &Config, new: &Config) -> Vec<Change> {
         } else {
             let effect =
                 format!("new; keeps {} idle, at most {} machines", pool.min_idle, pool.max);
-            changes.push(Change::new(ChangeKind::Added, what, Vec::new(), effect));
+            changes.push(PlannedChange::new(ChangeKind::Added, what, Vec::new(), effect));
         }
     }
     for pool in old.pools.iter().filter(|pool| find(new, &pool.name).is_none()) {
         let effect = "drains: busy runners finish, idle ones leave, then it is gone";
         let what = format!("pool {}", pool.name);
-        changes.push(Change::new(ChangeKind::Removed, what, Vec::new(), effect));
+        changes.push(PlannedChange::new(ChangeKind::Removed, what, Vec::new(), effect));
     }
     changes
 }
 
-fn changed(what: String, before: &Pool, after: &Pool) -> Option<Change> {
+fn changed(what: String, before: &Pool, after: &Pool) -> Option<PlannedChange> {
     let mut keys = differences(&before.page(), &after.page());
     let rolls = before.revision != after.revision;
     if !rolls && keys.is_empty() {
@@ -149,7 +154,7 @@ fn changed(what: String, before: &Pool, after: &Pool) -> Option<Change> {
     } else {
         "takes effect at once; no machine is replaced".into()
     };
-    Some(Change::new(ChangeKind::Changed, what, keys, effect))
+    Some(PlannedChange::new(ChangeKind::Changed, what, keys, effect))
 }
 
 /// Returns whether one of these differences is in a key of that effect, or below it.
@@ -164,7 +169,7 @@ fn any_has(differences: &[String], keys: Keys, effect: Effect) -> bool {
 }
 
 /// Compares the forges and the providers, which are shown under their names.
-fn adapters(before: &Value, after: &Value, ties: &[Tie]) -> Vec<Change> {
+fn adapters(before: &Value, after: &Value, ties: &[Tie]) -> Vec<PlannedChange> {
     let mut changes = Vec::new();
     for (kind, part, kinds) in
         [("forge", "forges", forges::KINDS), ("provider", "providers", providers::KINDS)]
@@ -175,7 +180,7 @@ fn adapters(before: &Value, after: &Value, ties: &[Tie]) -> Vec<Change> {
         for (name, value) in new {
             let what = format!("{kind} {name}");
             let Some(earlier) = old.get(name) else {
-                changes.push(Change::new(ChangeKind::Added, what, Vec::new(), "new"));
+                changes.push(PlannedChange::new(ChangeKind::Added, what, Vec::new(), "new"));
                 continue;
             };
             let keys = differences(earlier, value);
@@ -186,10 +191,10 @@ fn adapters(before: &Value, after: &Value, ties: &[Tie]) -> Vec<Change> {
                     "refused while machines of pool {users} are left: it would be somewhere else, \
                      and they out of sight; give the new place a new name"
                 );
-                changes.push(Change::new(ChangeKind::Refused, what, keys, effect));
+                changes.push(PlannedChange::new(ChangeKind::Refused, what, keys, effect));
             } else if !keys.is_empty() {
                 let effect = "takes effect with the next call";
-                changes.push(Change::new(ChangeKind::Changed, what, keys, effect));
+                changes.push(PlannedChange::new(ChangeKind::Changed, what, keys, effect));
             }
         }
         for name in old.keys().filter(|name| !new.contains_key(*name)) {
@@ -203,7 +208,7 @@ fn adapters(before: &Value, after: &Value, ties: &[Tie]) -> Vec<Change> {
                 );
                 (ChangeKind::Refused, effect)
             };
-            changes.push(Change::new(change, format!("{kind} {name}"), Vec::new(), effect));
+            changes.push(PlannedChange::new(change, format!("{kind} {name}"), Vec::new(), effect));
         }
     }
     changes

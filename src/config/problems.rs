@@ -7,7 +7,7 @@ use std::sync::Arc;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use serde::Serialize;
 
-use super::document::{Files, Mark};
+use super::document::{Mark, SourceFiles};
 use super::mask::masked;
 
 /// More problems than this mean that the wrong file was named, and no one reads them.
@@ -24,7 +24,7 @@ pub enum Severity {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     pub severity: Severity,
     /// The key in full, such as `pool.linux.max`; empty when it is about a whole file.
     pub key: String,
@@ -38,7 +38,7 @@ pub struct Problem {
     private: bool,
 }
 
-impl Problem {
+impl ConfigProblem {
     /// Describes an error about a key: what is wrong, and the way out.
     pub(crate) fn new(
         key: impl Into<String>,
@@ -88,11 +88,11 @@ impl Problem {
 
 /// Collects problems while the configuration is read.
 #[derive(Debug, Default)]
-pub(crate) struct Collected(RefCell<Vec<Problem>>);
+pub(crate) struct Collected(RefCell<Vec<ConfigProblem>>);
 
 impl Collected {
     /// Adds a problem; the same one twice (a default seen by two pools) counts once.
-    pub(crate) fn add(&self, problem: Problem) {
+    pub(crate) fn add(&self, problem: ConfigProblem) {
         let mut list = self.0.borrow_mut();
         if list.len() < MAX_PROBLEMS && !list.contains(&problem) {
             list.push(problem);
@@ -109,13 +109,13 @@ impl Collected {
         self.0.borrow().iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    pub(crate) fn into_problems(self, files: Arc<Files>) -> Problems {
+    pub(crate) fn into_problems(self, files: Arc<SourceFiles>) -> Problems {
         let full = self.is_full();
         let mut list = self.0.into_inner();
         if full {
             let what = format!("more than {MAX_PROBLEMS} problems; the others are not shown");
             let help = "solve these first, or name the right file";
-            list.push(Problem::new("", what, help).warning());
+            list.push(ConfigProblem::new("", what, help).warning());
         }
         // Errors before warnings, then as a person reads: by file and line.
         list.sort_by_key(|problem| (problem.severity == Severity::Warning, problem.at));
@@ -126,13 +126,13 @@ impl Collected {
 /// Holds all problems of a configuration and can show each in its file.
 #[derive(Clone)]
 pub struct Problems {
-    list: Vec<Problem>,
-    files: Arc<Files>,
+    list: Vec<ConfigProblem>,
+    files: Arc<SourceFiles>,
 }
 
 /// Tells one problem to a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Report {
+pub struct ProblemReport {
     pub severity: Severity,
     /// The file, as it was named on the command line.
     pub file: Option<String>,
@@ -155,15 +155,15 @@ impl Problems {
     }
 
     /// Iterates the problems, errors first.
-    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+    pub fn iter(&self) -> impl Iterator<Item = &ConfigProblem> {
         self.list.iter()
     }
 
     /// Returns the same for programs.
-    pub fn reports(&self) -> Vec<Report> {
-        let report = |problem: &Problem| {
-            let place = problem.at.map(|at| Place::of(at, &self.files, problem.private));
-            Report {
+    pub fn reports(&self) -> Vec<ProblemReport> {
+        let report = |problem: &ConfigProblem| {
+            let place = problem.at.map(|at| Excerpt::of(at, &self.files, problem.private));
+            ProblemReport {
                 severity: problem.severity,
                 file: place.as_ref().map(|place| place.file.clone()),
                 line: place.as_ref().map(|place| place.line),
@@ -197,9 +197,9 @@ impl fmt::Debug for Problems {
 impl std::error::Error for Problems {}
 
 /// Returns the problem as a person reads it, several lines long.
-fn snippet(problem: &Problem, files: &Files) -> String {
-    let main = problem.at.map(|at| Place::of(at, files, problem.private));
-    let also = problem.also.as_ref().map(|(at, label)| (Place::of(*at, files, false), label));
+fn snippet(problem: &ConfigProblem, files: &SourceFiles) -> String {
+    let main = problem.at.map(|at| Excerpt::of(at, files, problem.private));
+    let also = problem.also.as_ref().map(|(at, label)| (Excerpt::of(*at, files, false), label));
     let level = match problem.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -217,7 +217,7 @@ fn snippet(problem: &Problem, files: &Files) -> String {
 }
 
 /// Is a mark in the terms of a person.
-struct Place {
+struct Excerpt {
     file: String,
     line: usize,
     column: usize,
@@ -227,8 +227,8 @@ struct Place {
     length: usize,
 }
 
-impl Place {
-    fn of(at: Mark, files: &Files, private: bool) -> Self {
+impl Excerpt {
+    fn of(at: Mark, files: &SourceFiles, private: bool) -> Self {
         let text = files.text(at.file);
         let start = text.floor_char_boundary(at.start);
         let from = text[..start].rfind('\n').map_or(0, |newline| newline + 1);

@@ -6,22 +6,24 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::declare::{Declared, Effect::Moves, Key, Keys, Kind, Need::Required, table, whole};
-use super::document::{Node, Table, Value};
+use super::declare::{
+    Declared, Effect::Moves, Key, Keys, Requirement::Required, ValueKind, table, whole,
+};
+use super::document::{Node, TomlTable, Value};
 use super::load::Cx;
 use super::section::Section;
 use super::values::{Field, label};
 
 /// What `kind` may be.
 pub(crate) const KINDS: &[(&str, Keys)] = &[
-    ("kubernetes", &[kind("\"kubernetes\""), Key::new("", Kind::Flat(Kubernetes::KEYS), "")]),
-    ("process", &[kind("\"process\""), Key::new("", Kind::Flat(Process::KEYS), "")]),
-    ("external", &[kind("\"external\""), Key::new("", Kind::Flat(External::KEYS), "")]),
+    ("kubernetes", &[kind("\"kubernetes\""), Key::new("", ValueKind::Flat(Kubernetes::KEYS), "")]),
+    ("process", &[kind("\"process\""), Key::new("", ValueKind::Flat(Process::KEYS), "")]),
+    ("external", &[kind("\"external\""), Key::new("", ValueKind::Flat(External::KEYS), "")]),
 ];
 
 const fn kind(example: &'static str) -> Key {
     let about = "What creates the machines: pods, processes of this machine, or an executable.";
-    let kinds = Kind::Choice(&["kubernetes", "process", "external"]);
+    let kinds = ValueKind::Choice(&["kubernetes", "process", "external"]);
     Key { need: Required, effect: Moves, example, ..Key::new("kind", kinds, about) }
 }
 
@@ -29,7 +31,7 @@ table! {
     /// A provider of pods.
     pub struct Kubernetes, check = Kubernetes::check {
         /// Where the pods live; the daemon's own namespace in a cluster, else that of the context.
-        pub namespace: Option<String> => "runners", kind = Kind::Name, effect = Moves;
+        pub namespace: Option<String> => "runners", kind = ValueKind::Name, effect = Moves;
         /// How to reach the cluster; without it the daemon runs inside one.
         pub kubeconfig: Option<PathBuf> => "kubeconfig", effect = Moves,
             check = Some(must_exist);
@@ -43,14 +45,14 @@ table! {
 
 table! {
     /// A provider of processes.
-    pub struct Process, check = Process::check {
+    pub struct Process, check = check_process {
         /// An unpacked actions/runner, linked or copied for each instance.
         pub runner_dir: Option<PathBuf> => "actions-runner", check = Some(check_runner_dir);
         /// What is started in the instance's folder; {jit_file} stands for the file with the JIT
         /// config.
         pub command: Vec<String> = ["./run.sh"], check = Some(check_command);
         /// Where the instances' folders are; relative to the working directory.
-        pub work_dir: PathBuf = "STATE_DIR/runners" => "var/runners", kind = Kind::OwnPath,
+        pub work_dir: PathBuf = "STATE_DIR/runners" => "var/runners", kind = ValueKind::OwnPath,
             effect = Moves;
         /// Who runs the jobs: a name or uid:gid; the daemon's own user when left out.
         pub user: Option<String> => "runner";
@@ -82,7 +84,7 @@ table! {
         /// The provider's own configuration; passed on unread.
         pub config_file: Option<PathBuf> => "aws.toml", check = Some(must_exist);
         /// Which version of the contract it speaks.
-        pub interface: String = "v0.1.0", kind = Kind::Choice(&["v0.1.0", "v0.1.1"]);
+        pub interface: String = "v0.1.0", kind = ValueKind::Choice(&["v0.1.0", "v0.1.1"]);
         /// Which variables it is given, by how their names begin; it gets no others.
         pub pass_env: Vec<String> => ["AWS_"], check = Some(check_pass_env);
         /// How long one call may take.
@@ -95,7 +97,7 @@ table! {
         pub runner_version: String = "2.336.0";
         /// Where that release is downloaded: a copy of GitHub's release folder.
         pub runner_mirror: String = "https://github.com/actions/runner/releases/download",
-            kind = Kind::BaseUrl;
+            kind = ValueKind::BaseUrl;
     }
 }
 
@@ -141,7 +143,7 @@ impl ProviderSettings {
 }
 
 /// Reads every `[provider.NAME]`.
-pub(crate) fn read<'a>(cx: &'a Cx<'a>, whole: &'a Table) -> BTreeMap<String, ProviderSettings> {
+pub(crate) fn read<'a>(cx: &'a Cx<'a>, whole: &'a TomlTable) -> BTreeMap<String, ProviderSettings> {
     let mut found = BTreeMap::new();
     for (name, entry) in whole.table("provider").iter().flat_map(|named| &named.entries) {
         let Some(table) = entry.node.value.table() else { continue };
@@ -183,15 +185,13 @@ impl Kubernetes {
     }
 }
 
-impl Process {
-    fn check(&self, section: &Section<'_>) {
-        if !section.wrote("runner_dir") && !section.wrote("command") {
-            section.error(
-                "runner_dir",
-                "there is nothing to run: neither `runner_dir` nor `command`",
-                "unpack actions/runner and write runner_dir = \"path\"",
-            );
-        }
+fn check_process(_: &Process, section: &Section<'_>) {
+    if !section.wrote("runner_dir") && !section.wrote("command") {
+        section.error(
+            "runner_dir",
+            "there is nothing to run: neither `runner_dir` nor `command`",
+            "unpack actions/runner and write runner_dir = \"path\"",
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use super::ROOT;
-use super::declare::{Fallback, Key, Kind, Need, all};
+use super::declare::{Fallback, Key, Requirement, ValueKind, all};
 use super::shape::{join, shared};
 use super::values::listed;
 
@@ -22,7 +22,7 @@ pub fn schema() -> Value {
 fn table(keys: &[&Key]) -> Value {
     let properties: Map<String, Value> =
         keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
-    let required = keys.iter().filter(|key| key.need == Need::Required);
+    let required = keys.iter().filter(|key| key.need == Requirement::Required);
     let required: Vec<&str> = required.map(|key| key.name).collect();
     let mut schema =
         json!({ "type": "object", "properties": properties, "additionalProperties": false });
@@ -44,42 +44,46 @@ fn property(key: &Key) -> Value {
     schema
 }
 
-fn of(kind: Kind) -> Value {
+fn of(kind: ValueKind) -> Value {
     match kind {
-        Kind::Text => json!({ "type": "string" }),
-        Kind::Path | Kind::OwnPath => json!({ "type": "string", "minLength": 1 }),
-        Kind::Name => {
+        ValueKind::Text => json!({ "type": "string" }),
+        ValueKind::Path | ValueKind::OwnPath => json!({ "type": "string", "minLength": 1 }),
+        ValueKind::Name => {
             json!({ "type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" })
         }
-        Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
-        Kind::Choices(choices) => json!({ "type": "array", "items": { "enum": choices } }),
-        Kind::Whole { least, most } => {
+        ValueKind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
+        ValueKind::Choices(choices) => json!({ "type": "array", "items": { "enum": choices } }),
+        ValueKind::Whole { least, most } => {
             json!({ "type": "integer", "minimum": least, "maximum": most })
         }
-        Kind::Number { least, most } => {
+        ValueKind::Number { least, most } => {
             json!({ "type": "number", "minimum": least, "maximum": most })
         }
-        Kind::Flag => json!({ "type": "boolean" }),
-        Kind::Duration { .. } => json!({ "type": "string", "pattern": DURATION }),
-        Kind::DurationOrOff => {
+        ValueKind::Flag => json!({ "type": "boolean" }),
+        ValueKind::Duration { .. } => json!({ "type": "string", "pattern": DURATION }),
+        ValueKind::DurationOrOff => {
             json!({ "anyOf": [{ "const": "off" }, { "type": "string", "pattern": DURATION }] })
         }
-        Kind::Size => json!({ "type": "string", "pattern": "^[0-9]+ ?([KMGT]i|[KMG])?B$" }),
-        Kind::Choice(choices) => json!({ "enum": choices }),
-        Kind::Secret => secret(),
-        Kind::Secrets => {
+        ValueKind::Size => json!({ "type": "string", "pattern": "^[0-9]+ ?([KMGT]i|[KMG])?B$" }),
+        ValueKind::Choice(choices) => json!({ "enum": choices }),
+        ValueKind::Secret => secret(),
+        ValueKind::Secrets => {
             let two = json!({ "type": "array", "items": secret(), "minItems": 1, "maxItems": 2 });
             json!({ "anyOf": [secret(), two] })
         }
-        Kind::TextOrSecret => json!({ "anyOf": [{ "type": "string" }, secret()] }),
-        Kind::Address => json!({ "type": "string", "pattern": "^.+:[0-9]+$" }),
-        Kind::Url | Kind::BaseUrl => json!({ "type": "string", "pattern": "^https?://[^@?#]+$" }),
-        Kind::TextMap => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
-        Kind::Free => json!({ "type": "object" }),
-        Kind::Table(keys) | Kind::Flat(keys) => table(&all(keys)),
-        Kind::Shared(keys) => table(&shared(keys)),
-        Kind::Tables(keys) => json!({ "type": "array", "items": table(&all(keys)) }),
-        Kind::Kinds(kinds) => {
+        ValueKind::TextOrSecret => json!({ "anyOf": [{ "type": "string" }, secret()] }),
+        ValueKind::Address => json!({ "type": "string", "pattern": "^.+:[0-9]+$" }),
+        ValueKind::Url | ValueKind::BaseUrl => {
+            json!({ "type": "string", "pattern": "^https?://[^@?#]+$" })
+        }
+        ValueKind::TextMap => {
+            json!({ "type": "object", "additionalProperties": { "type": "string" } })
+        }
+        ValueKind::Free => json!({ "type": "object" }),
+        ValueKind::Table(keys) | ValueKind::Flat(keys) => table(&all(keys)),
+        ValueKind::Shared(keys) => table(&shared(keys)),
+        ValueKind::Tables(keys) => json!({ "type": "array", "items": table(&all(keys)) }),
+        ValueKind::Kinds(kinds) => {
             let each = kinds.iter().map(|(kind, keys)| {
                 let mut schema = table(&all(keys));
                 schema["properties"]["kind"] = json!({ "const": kind });
@@ -111,11 +115,11 @@ pub(crate) fn homes(name: &str) -> Vec<String> {
                 found.push(path.to_owned());
             }
             let inner = join(path, key.name);
-            if let Kind::Table(keys) = key.kind {
+            if let ValueKind::Table(keys) = key.kind {
                 search(&all(keys), &inner, name, found);
-            } else if let Kind::Tables(keys) = key.kind {
+            } else if let ValueKind::Tables(keys) = key.kind {
                 search(&all(keys), &format!("[{inner}]"), name, found);
-            } else if let Kind::Kinds(kinds) = key.kind {
+            } else if let ValueKind::Kinds(kinds) = key.kind {
                 for (kind, keys) in kinds {
                     // The one kind of forge needs no distinction.
                     let kind = if kinds.len() == 1 { "NAME" } else { kind };
@@ -153,20 +157,20 @@ const IN_DEFAULTS: [&str; 3] = ["forge", "scope", "provider"];
 
 /// Writes the tables that a key stands for; `off` is put before every line of an alternative.
 fn section(text: &mut String, key: &Key, path: &str, off: &str) {
-    let off = if key.need == Need::Alternative { "#" } else { off };
+    let off = if key.need == Requirement::Alternative { "#" } else { off };
     let in_defaults = |inner: &&Key| IN_DEFAULTS.contains(&inner.name);
     let mut write = |header: String, keys: &[&Key], path: &str| {
         block(text, &header, key.about, keys, path, off);
     };
-    if let Kind::Table(keys) = key.kind {
+    if let ValueKind::Table(keys) = key.kind {
         write(format!("[{path}]"), &all(keys), path);
-    } else if let Kind::Shared(keys) = key.kind {
+    } else if let ValueKind::Shared(keys) = key.kind {
         let keys: Vec<_> = all(keys).into_iter().filter(in_defaults).collect();
         write(format!("[{path}]"), &keys, path);
-    } else if let Kind::Tables(keys) = key.kind {
+    } else if let ValueKind::Tables(keys) = key.kind {
         let keys = all(keys).into_iter().filter(|key| path != "pool" || !in_defaults(key));
         write(format!("[[{path}]]"), &keys.collect::<Vec<_>>(), path);
-    } else if let Kind::Kinds(kinds) = key.kind {
+    } else if let ValueKind::Kinds(kinds) = key.kind {
         for (kind, keys) in kinds {
             let path = format!("{path}.{kind}");
             write(format!("[{path}]"), &all(keys), &path);
@@ -179,23 +183,28 @@ fn block(text: &mut String, header: &str, about: &str, keys: &[&Key], path: &str
     comment(text, about);
     let _ = writeln!(text, "{off}{header}");
     let tables = |key: &&&Key| {
-        matches!(key.kind, Kind::Table(_) | Kind::Shared(_) | Kind::Tables(_) | Kind::Kinds(_))
+        matches!(
+            key.kind,
+            ValueKind::Table(_) | ValueKind::Shared(_) | ValueKind::Tables(_) | ValueKind::Kinds(_)
+        )
     };
     // TOML wants the keys of a table before its inner tables.
     for key in keys.iter().filter(|key| !tables(key)) {
         let default = match (key.fallback, key.default_toml()) {
-            (Fallback::Words(""), _) | (Fallback::None, None) => String::new(),
-            (Fallback::Words(words), _) => format!(" Default: {words}."),
+            (Fallback::Described(""), _) | (Fallback::None, None) => String::new(),
+            (Fallback::Described(words), _) => format!(" Default: {words}."),
             (_, toml) => format!(" Default: {}.", toml.unwrap_or_default()),
         };
-        let choices = match key.kind {
-            Kind::Choice(choices) if choices.len() > 1 => format!(" One of {}.", listed(choices)),
-            _ => String::new(),
-        };
+        let mut choices = String::new();
+        if let ValueKind::Choice(all) = key.kind
+            && all.len() > 1
+        {
+            choices = format!(" One of {}.", listed(all));
+        }
         comment(text, &format!("{}{choices}{default}", key.about));
         let own = key.default_toml().unwrap_or_default();
         let value = if key.example.is_empty() { &own } else { key.example };
-        let off = if key.need == Need::Alternative { "#" } else { off };
+        let off = if key.need == Requirement::Alternative { "#" } else { off };
         let _ = writeln!(text, "{off}{} = {value}", key.name);
     }
     for key in keys.iter().filter(tables) {
@@ -218,4 +227,39 @@ fn comment(text: &mut String, words: &str) {
         text.push_str(word);
     }
     text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::declare::Keys;
+    use super::super::document::literal;
+    use super::super::problems::Collected;
+    use super::super::shape::value;
+    use super::*;
+
+    fn check(keys: Keys, report: &Collected) {
+        for key in all(keys) {
+            for toml in key.default_toml().iter().map(String::as_str).chain([key.example]) {
+                if let Some(node) = literal(toml) {
+                    value(key.kind, key, &node, key.name, report);
+                } else {
+                    assert!(toml.is_empty(), "{}: {toml} is not TOML", key.name);
+                }
+            }
+            if let ValueKind::Table(keys) | ValueKind::Tables(keys) = key.kind {
+                check(keys, report);
+            } else if let ValueKind::Kinds(kinds) = key.kind {
+                for (_, keys) in kinds {
+                    check(keys, report);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_default_and_every_example_fits_its_key() {
+        let report = Collected::default();
+        check(ROOT, &report);
+        assert!(!report.has_errors(), "{report:?}");
+    }
 }

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
-use super::document::{Node, Table};
+use super::document::{Node, TomlTable};
 use super::load::Cx;
-use super::problems::Problem;
+use super::problems::ConfigProblem;
 
 /// How a secret is written, for every message that has to say it.
 pub(crate) const HOW: &str = r#"{ env = "NAME" }` or `{ file = "path" }"#;
@@ -17,7 +17,7 @@ pub(crate) const HOW: &str = r#"{ env = "NAME" }` or `{ file = "path" }"#;
 #[derive(Clone, Serialize)]
 #[serde(transparent)]
 pub struct Secret {
-    source: Source,
+    source: SecretSource,
     #[serde(skip)]
     text: SecretString,
 }
@@ -25,7 +25,7 @@ pub struct Secret {
 /// Tells where a secret is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum SecretSource {
     /// In a variable of the environment.
     Env(String),
     File(PathBuf),
@@ -33,7 +33,7 @@ pub enum Source {
 
 impl Secret {
     /// Returns where it is kept.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &SecretSource {
         &self.source
     }
 
@@ -62,7 +62,7 @@ impl fmt::Debug for Secret {
 }
 
 /// Returns the reference a table holds, if it is written as one.
-pub(crate) fn reference(table: &Table) -> Option<(&'static str, &str)> {
+pub(crate) fn reference(table: &TomlTable) -> Option<(&'static str, &str)> {
     if table.entries.len() != 1 {
         return None;
     }
@@ -76,26 +76,26 @@ pub(crate) fn reference(table: &Table) -> Option<(&'static str, &str)> {
 pub(crate) fn fetch(cx: &Cx<'_>, key: &str, node: &Node) -> Option<Secret> {
     let (way, name) = reference(node.value.table()?)?;
     let refuse = |what: String, help: String| {
-        cx.report.add(Problem::new(key, what, help).at(Some(node.at)));
+        cx.report.add(ConfigProblem::new(key, what, help).at(Some(node.at)));
         None
     };
     let (source, text) = if way == "env" {
-        (Source::Env(name.to_owned()), cx.variable(name))
+        (SecretSource::Env(name.to_owned()), cx.variable(name))
     } else {
         let path = cx.files.beside(node.at.file, name);
         let text = cx.secret_file(&path, key, node.at);
-        (Source::File(path), text)
+        (SecretSource::File(path), text)
     };
     let text = match (text, &source) {
         (Ok(text), _) => text,
-        (Err(_), Source::Env(name)) if name.starts_with('$') => {
+        (Err(_), SecretSource::Env(name)) if name.starts_with('$') => {
             let bare = name.trim_start_matches('$').trim_matches(['{', '}']);
             return refuse(
                 format!("`{key}` needs a variable whose name begins with `$`, which none does"),
                 format!("write its name alone: {{ env = \"{bare}\" }}"),
             );
         }
-        (Err(_), Source::Env(name)) => {
+        (Err(_), SecretSource::Env(name)) => {
             return refuse(
                 format!("`{key}` needs the variable `{name}`, which is not set"),
                 format!(
@@ -104,7 +104,7 @@ pub(crate) fn fetch(cx: &Cx<'_>, key: &str, node: &Node) -> Option<Secret> {
                 ),
             );
         }
-        (Err(why), Source::File(path)) => {
+        (Err(why), SecretSource::File(path)) => {
             return refuse(
                 format!("`{key}` needs the file `{}`, which cannot be read: {why}", path.display()),
                 "create it, readable for the daemon's user only; relative paths start beside this \
@@ -114,7 +114,7 @@ pub(crate) fn fetch(cx: &Cx<'_>, key: &str, node: &Node) -> Option<Secret> {
         }
     };
     let text = text.trim_end_matches(['\r', '\n']);
-    if text.is_empty() && cx.looks() {
+    if text.is_empty() && cx.inspects() {
         return refuse(
             format!("the secret of `{key}` is empty"),
             "put the secret there, in one line".into(),

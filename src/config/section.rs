@@ -3,34 +3,34 @@
 //! A value that does not fit reads as absent: its problem is reported already, and the default lets
 //! the search for further problems go on.
 
-use super::declare::{Fallback, Key, Kind, Need};
-use super::document::{Mark, Node, Table, element_path, literal};
+use super::declare::{Fallback, Key, Requirement, ValueKind};
+use super::document::{Mark, Node, TomlTable, Value, element_path, literal};
 use super::load::Cx;
-use super::problems::Problem;
+use super::problems::ConfigProblem;
 use super::values::Field;
 
 /// Is a table, perhaps with another one beneath it that holds defaults.
 #[derive(Clone)]
 pub(crate) struct Section<'a> {
     pub(crate) cx: &'a Cx<'a>,
-    own: Option<&'a Table>,
-    under: Option<&'a Table>,
+    own: Option<&'a TomlTable>,
+    under: Option<&'a TomlTable>,
     path: String,
 }
 
 impl<'a> Section<'a> {
     /// Opens a table that may be missing.
-    pub(crate) fn new(cx: &'a Cx<'a>, own: Option<&'a Table>, path: impl Into<String>) -> Self {
+    pub(crate) fn new(cx: &'a Cx<'a>, own: Option<&'a TomlTable>, path: impl Into<String>) -> Self {
         Self { cx, own, under: None, path: path.into() }
     }
 
     /// Opens the table under a key of the whole document.
-    pub(crate) fn of(cx: &'a Cx<'a>, whole: &'a Table, key: &str) -> Self {
+    pub(crate) fn of(cx: &'a Cx<'a>, whole: &'a TomlTable, key: &str) -> Self {
         Self::new(cx, whole.get(key).and_then(|node| node.value.table()), key)
     }
 
     /// Opens the tables of a list in the whole document.
-    pub(crate) fn list(cx: &'a Cx<'a>, whole: &'a Table, key: &str) -> Vec<Self> {
+    pub(crate) fn list(cx: &'a Cx<'a>, whole: &'a TomlTable, key: &str) -> Vec<Self> {
         let nodes = whole.get(key).map_or(&[][..], |node| node.value.list());
         Self::elements(cx, nodes, key)
     }
@@ -42,7 +42,7 @@ impl<'a> Section<'a> {
     }
 
     /// Adds a table of defaults.
-    pub(crate) fn over(mut self, defaults: Option<&'a Table>) -> Self {
+    pub(crate) fn over(mut self, defaults: Option<&'a TomlTable>) -> Self {
         self.under = defaults;
         self
     }
@@ -61,7 +61,7 @@ impl<'a> Section<'a> {
 
     /// Reads a key as it is written, or as its default says; reports when a pool lacks it.
     pub(crate) fn field<T: Field>(&self, key: &'static Key) -> Option<T> {
-        if let Kind::Flat(_) = key.kind {
+        if let ValueKind::Flat(_) = key.kind {
             return T::flat(self);
         }
         if let Some(node) = self.node(key.name) {
@@ -71,7 +71,7 @@ impl<'a> Section<'a> {
             if let Some(value) = T::read(self, key, node) {
                 return Some(value);
             }
-        } else if key.need == Need::PoolOrDefaults {
+        } else if key.need == Requirement::PoolOrDefaults {
             self.error(
                 key.name,
                 format!("`{}` is missing", self.key(key.name)),
@@ -79,12 +79,15 @@ impl<'a> Section<'a> {
             );
         }
         let default = key.default_toml().and_then(|toml| {
+            let mut node = literal(&toml)?;
             // What is derived from the folder follows it.
-            let toml = toml.replace("STATE_DIR", self.cx.state_dir());
-            T::read(self, key, &literal(&toml)?)
+            if let Value::Text(text) = &mut node.value {
+                *text = text.replace("STATE_DIR", self.cx.state_dir());
+            }
+            T::read(self, key, &node)
         });
         default.or_else(|| match key.fallback {
-            Fallback::Words(_) => T::blank(),
+            Fallback::Described(_) => T::blank(),
             Fallback::None | Fallback::Toml(_) | Fallback::Core(_) => T::absent(self),
         })
     }
@@ -138,11 +141,11 @@ impl<'a> Section<'a> {
         key: &str,
         what: impl Into<String>,
         help: impl Into<String>,
-    ) -> Problem {
-        Problem::new(self.key(key), what, help).at(self.at(key))
+    ) -> ConfigProblem {
+        ConfigProblem::new(self.key(key), what, help).at(self.at(key))
     }
 
-    pub(crate) fn report(&self, problem: Problem) {
+    pub(crate) fn report(&self, problem: ConfigProblem) {
         self.cx.report.add(problem);
     }
 }

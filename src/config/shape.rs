@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use super::declare::{Key, Keys, Kind, Need, all};
-use super::document::{Entry, Node, Table, Value, element_path};
-use super::problems::{Collected, Problem};
+use super::declare::{Key, Keys, Requirement, ValueKind, all};
+use super::document::{Node, TableEntry, TomlTable, Value, element_path};
+use super::problems::{Collected, ConfigProblem};
 use super::reference::homes;
 use super::secrets;
 use super::units::{duration, written};
-use super::values::{Misfit, did_you_mean, fits, listed, near_label, nearest, words};
+use super::values::{WrongValue, describe, did_you_mean, fits, listed, near_label, nearest};
 
 /// Checks a table against its keys, and everything below it.
-pub(crate) fn check(table: &Table, keys: &[&'static Key], path: &str, report: &Collected) {
+pub(crate) fn check(table: &TomlTable, keys: &[&'static Key], path: &str, report: &Collected) {
     for (name, entry) in &table.entries {
         match keys.iter().find(|key| key.name == name) {
             Some(key) => value(key.kind, key, &entry.node, &join(path, name), report),
@@ -19,71 +19,78 @@ pub(crate) fn check(table: &Table, keys: &[&'static Key], path: &str, report: &C
         }
     }
     for key in keys {
-        if key.need == Need::Required && table.get(key.name).is_none() {
+        if key.need == Requirement::Required && table.get(key.name).is_none() {
             let path = join(path, key.name);
             let help = format!("add {}: {}", key.sketch(), key.about);
-            report
-                .add(Problem::new(&path, format!("`{path}` is missing"), help).at(Some(table.at)));
+            report.add(
+                ConfigProblem::new(&path, format!("`{path}` is missing"), help).at(Some(table.at)),
+            );
         }
     }
 }
 
-fn value(kind: Kind, key: &'static Key, node: &Node, path: &str, report: &Collected) {
+pub(crate) fn value(
+    kind: ValueKind,
+    key: &'static Key,
+    node: &Node,
+    path: &str,
+    report: &Collected,
+) {
     let problem = |what: String, help: String| {
-        report.add(Problem::new(path, what, help).at(Some(node.at)));
+        report.add(ConfigProblem::new(path, what, help).at(Some(node.at)));
     };
     match (kind, &node.value) {
-        (Kind::Table(keys), Value::Table(table)) => check(table, &all(keys), path, report),
-        (Kind::Shared(keys), Value::Table(table)) => check(table, &shared(keys), path, report),
-        (Kind::Tables(keys), Value::List(nodes)) => {
+        (ValueKind::Table(keys), Value::Table(table)) => check(table, &all(keys), path, report),
+        (ValueKind::Shared(keys), Value::Table(table)) => check(table, &shared(keys), path, report),
+        (ValueKind::Tables(keys), Value::List(nodes)) => {
             for (at, node) in nodes.iter().enumerate() {
                 if let Some(table) = node.value.table() {
                     check(table, &all(keys), &element_path(path, table, at), report);
                 } else {
                     let what = format!("`{path}` contains {}, not a table", node.value.kind());
                     let help = format!("write the header with two brackets: [[{path}]]");
-                    report.add(Problem::new(path, what, help).at(Some(node.at)));
+                    report.add(ConfigProblem::new(path, what, help).at(Some(node.at)));
                 }
             }
         }
-        (Kind::Tables(_), Value::Table(_)) => problem(
+        (ValueKind::Tables(_), Value::Table(_)) => problem(
             format!("`{path}` is a list of tables"),
             format!("write the header with two brackets: [[{path}]]"),
         ),
-        (Kind::Kinds(kinds), Value::Table(named)) => {
+        (ValueKind::Kinds(kinds), Value::Table(named)) => {
             if let Some(kind) = named.get("kind").filter(|node| node.value.text().is_some()) {
                 let help = format!("write the header as [{path}.NAME], with a name of your choice");
                 let what = format!("`[{path}]` has no name");
-                report.add(Problem::new(path, what, help).at(Some(kind.at)));
+                report.add(ConfigProblem::new(path, what, help).at(Some(kind.at)));
                 return;
             }
             for (name, entry) in &named.entries {
                 variant(key, kinds, &entry.node, &join(path, name), report);
             }
         }
-        (Kind::Secrets, Value::List(nodes)) => {
+        (ValueKind::Secrets, Value::List(nodes)) => {
             if nodes.is_empty() || nodes.len() > 2 {
                 let what = format!("`{path}` contains {} secrets", nodes.len());
                 problem(what, "write one, or two while the new one replaces the old".into());
             }
             for node in nodes {
-                value(Kind::Secret, key, node, path, report);
+                value(ValueKind::Secret, key, node, path, report);
             }
         }
-        (Kind::Secret | Kind::Secrets, _) => secret(key.name, node, path, report),
-        (Kind::Choices(choices), Value::List(nodes))
+        (ValueKind::Secret | ValueKind::Secrets, _) => secret(key.name, node, path, report),
+        (ValueKind::Choices(choices), Value::List(nodes))
             if nodes.iter().all(|node| node.value.text().is_some()) =>
         {
             for node in nodes {
-                value(Kind::Choice(choices), key, node, path, report);
+                value(ValueKind::Choice(choices), key, node, path, report);
             }
         }
         (kind, written) => match fits(kind, written) {
             Ok(()) => {}
-            Err(Misfit::Value(why)) => {
+            Err(WrongValue::Value(why)) => {
                 problem(format!("`{path}` {why}"), way_out(kind, key.name, written));
             }
-            Err(Misfit::Type(wanted)) => problem(
+            Err(WrongValue::Type(wanted)) => problem(
                 format!("`{path}` must be {wanted}, not {}", written.kind()),
                 way_out(kind, key.name, written),
             ),
@@ -100,7 +107,7 @@ fn variant(key: &Key, kinds: &[(&'static str, Keys)], node: &Node, path: &str, r
     let Value::Table(table) = &node.value else {
         let what = format!("`{path}` must be a table, not {}", node.value.kind());
         let help = format!("write [{}.NAME]: {}", key.name, key.about);
-        report.add(Problem::new(path, what, help).at(Some(node.at)));
+        report.add(ConfigProblem::new(path, what, help).at(Some(node.at)));
         return;
     };
     let kind = table.get("kind");
@@ -122,10 +129,10 @@ fn variant(key: &Key, kinds: &[(&'static str, Keys)], node: &Node, path: &str, r
         Some(kind) => format!("did you mean \"{kind}\"? The kinds are {}", listed(&names)),
         None => format!("write kind = one of {}", listed(&names)),
     };
-    report.add(Problem::new(format!("{path}.kind"), what, help).at(Some(at)));
+    report.add(ConfigProblem::new(format!("{path}.kind"), what, help).at(Some(at)));
 }
 
-fn unknown(name: &str, entry: &Entry, keys: &[&'static Key], path: &str, report: &Collected) {
+fn unknown(name: &str, entry: &TableEntry, keys: &[&'static Key], path: &str, report: &Collected) {
     let full = join(path, name);
     let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
     let help = match (nearest(name, names.iter().copied()), homes(name).as_slice()) {
@@ -137,7 +144,7 @@ fn unknown(name: &str, entry: &Entry, keys: &[&'static Key], path: &str, report:
         (None, _) => format!("this table takes {}", listed(&names)),
     };
     let what = format!("there is no key `{full}`");
-    report.add(Problem::new(full, what, help).at(Some(entry.key_at)).label("unknown key"));
+    report.add(ConfigProblem::new(full, what, help).at(Some(entry.key_at)).label("unknown key"));
 }
 
 fn secret(key: &str, node: &Node, path: &str, report: &Collected) {
@@ -159,28 +166,28 @@ fn secret(key: &str, node: &Node, path: &str, report: &Collected) {
             format!("write `{key} = {how}`, with one of the two"),
         )
     };
-    report.add(Problem::new(path, what, help).at(Some(node.at)).private());
+    report.add(ConfigProblem::new(path, what, help).at(Some(node.at)).private());
 }
 
 /// Says what to write instead.
-fn way_out(kind: Kind, key: &str, value: &Value) -> String {
+fn way_out(kind: ValueKind, key: &str, value: &Value) -> String {
     match (kind, value) {
-        (Kind::Choice(choices), Value::Text(text)) => did_you_mean(text, choices),
-        (Kind::Duration { .. } | Kind::DurationOrOff, Value::Whole(number)) => {
+        (ValueKind::Choice(choices), Value::Text(text)) => did_you_mean(text, choices),
+        (ValueKind::Duration { .. } | ValueKind::DurationOrOff, Value::Whole(number)) => {
             format!("say the unit: {key} = \"{number}s\"")
         }
-        (Kind::Duration { least }, Value::Text(text)) if duration(text).is_some() => {
+        (ValueKind::Duration { least }, Value::Text(text)) if duration(text).is_some() => {
             format!("write at least \"{}\"", written(Duration::from_secs(least)))
         }
-        (Kind::Whole { .. } | Kind::Number { .. } | Kind::Flag, Value::Text(_)) => {
+        (ValueKind::Whole { .. } | ValueKind::Number { .. } | ValueKind::Flag, Value::Text(_)) => {
             format!("write it without quotes: {key} = …")
         }
-        (Kind::Texts | Kind::Choices(_), Value::Text(_)) => {
+        (ValueKind::Texts | ValueKind::Choices(_), Value::Text(_)) => {
             format!("put it in brackets: {key} = [\"…\"]")
         }
-        (Kind::Name, Value::Text(text)) => near_label(text)
-            .map_or_else(|| words(kind, key).1, |name| format!("write {key} = \"{name}\"")),
-        (kind, _) => words(kind, key).1,
+        (ValueKind::Name, Value::Text(text)) => near_label(text)
+            .map_or_else(|| describe(kind, key).1, |name| format!("write {key} = \"{name}\"")),
+        (kind, _) => describe(kind, key).1,
     }
 }
 

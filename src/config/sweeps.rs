@@ -5,7 +5,7 @@ use std::time::Duration;
 use ostler_actors::model::Policy;
 use ostler_actors::settings::{ReaperMode, ReaperSettings, RequeueSettings, Settings};
 
-use super::declare::{Fallback::Core, Kind, Need::Required, table, whole};
+use super::declare::{Fallback::Core, Requirement::Required, ValueKind, table, whole};
 use super::secrets::Secret;
 use super::values::{Field as _, choice};
 
@@ -46,7 +46,7 @@ table! {
         /// progress), breaker (a pool stopped creating), leak (a machine without an owner), queue (a
         /// job waits longer than queue_after), config (a reload was refused).
         pub on: Vec<String> = ["death", "stuck", "breaker", "leak", "queue", "config"],
-            kind = Kind::Choices(&["death", "stuck", "breaker", "leak", "queue", "config"]);
+            kind = ValueKind::Choices(&["death", "stuck", "breaker", "leak", "queue", "config"]);
         /// How long a job that a pool could serve may wait before it is reported.
         pub queue_after: Duration = "10m";
         /// How many messages go out in an hour at most; the next one says how many were held back.

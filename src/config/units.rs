@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 /// Units of time in milliseconds, longest first.
-const TIME: [(&str, u64); 5] =
+const TIME_UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Units of size in bytes.
-const SIZE: [(&str, u64); 8] = [
+const SIZE_UNITS: [(&str, u64); 8] = [
     ("B", 1),
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -28,7 +28,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
     while !rest.is_empty() {
         let (number, after) = split(rest, |c| c.is_ascii_digit());
         let (unit, after) = split(after, |c| c.is_ascii_alphabetic());
-        let (_, millis) = TIME.iter().find(|(name, _)| *name == unit)?;
+        let (_, millis) = TIME_UNITS.iter().find(|(name, _)| *name == unit)?;
         total = total.checked_add(number.parse::<u64>().ok()?.checked_mul(*millis)?)?;
         rest = after.trim_start();
     }
@@ -40,7 +40,7 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
 pub(crate) fn written(duration: Duration) -> String {
     let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();
-    for (unit, millis) in TIME {
+    for (unit, millis) in TIME_UNITS {
         if rest >= millis {
             text.push_str(&(rest / millis).to_string());
             text.push_str(unit);
@@ -53,7 +53,7 @@ pub(crate) fn written(duration: Duration) -> String {
 /// Reads a size in bytes; `None` when it is not one.
 pub(crate) fn size(text: &str) -> Option<u64> {
     let (number, unit) = split(text.trim(), |c| c.is_ascii_digit());
-    let (_, bytes) = SIZE.iter().find(|(name, _)| *name == unit.trim_start())?;
+    let (_, bytes) = SIZE_UNITS.iter().find(|(name, _)| *name == unit.trim_start())?;
     number.parse::<u64>().ok()?.checked_mul(*bytes)
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use http::Uri;
 use serde_json::{Value as Json, json};
 
-use super::declare::{Declared, Key, Kind};
+use super::declare::{Declared, Key, ValueKind};
 use super::document::{Node, Value};
 use super::secrets::{self, Secret};
 use super::section::Section;
@@ -17,7 +17,7 @@ use super::units::{self, written};
 
 /// Is a type that a key may have.
 pub(crate) trait Field: Sized {
-    const KIND: Kind;
+    const KIND: ValueKind;
 
     /// Reads a value; `None` when it does not fit, which the check of the shape has reported.
     fn read(section: &Section<'_>, key: &Key, node: &Node) -> Option<Self>;
@@ -48,7 +48,7 @@ pub(crate) trait Field: Sized {
 
 /// Is a type that may stand in a list.
 pub(crate) trait Listed: Field {
-    const LIST: Kind;
+    const LIST: ValueKind;
 
     /// Reads the elements that fit.
     fn list(section: &Section<'_>, key: &Key, node: &Node) -> Vec<Self> {
@@ -57,7 +57,7 @@ pub(crate) trait Listed: Field {
 }
 
 impl<T: Declared> Field for T {
-    const KIND: Kind = Kind::Table(T::KEYS);
+    const KIND: ValueKind = ValueKind::Table(T::KEYS);
 
     fn read(section: &Section<'_>, key: &Key, _: &Node) -> Option<Self> {
         T::read_table(&section.inner(key.name)?)
@@ -77,7 +77,7 @@ impl<T: Declared> Field for T {
 }
 
 impl<T: Declared> Listed for T {
-    const LIST: Kind = Kind::Tables(T::KEYS);
+    const LIST: ValueKind = ValueKind::Tables(T::KEYS);
 
     fn list(section: &Section<'_>, key: &Key, _: &Node) -> Vec<Self> {
         section.inners(key.name).iter().filter_map(T::read_table).collect()
@@ -85,7 +85,7 @@ impl<T: Declared> Listed for T {
 }
 
 impl<T: Field> Field for Option<T> {
-    const KIND: Kind = T::KIND;
+    const KIND: ValueKind = T::KIND;
 
     fn read(section: &Section<'_>, key: &Key, node: &Node) -> Option<Self> {
         T::read(section, key, node).map(Some)
@@ -105,7 +105,7 @@ impl<T: Field> Field for Option<T> {
 }
 
 impl<T: Listed> Field for Vec<T> {
-    const KIND: Kind = T::LIST;
+    const KIND: ValueKind = T::LIST;
 
     fn read(section: &Section<'_>, key: &Key, node: &Node) -> Option<Self> {
         Some(T::list(section, key, node))
@@ -124,7 +124,7 @@ impl<T: Listed> Field for Vec<T> {
 macro_rules! plain {
     ($($ty:ty, $kind:expr, |$node:ident| $read:expr, |$it:ident| $show:expr $(, blank $blank:expr)?;)*) => {$(
         impl Field for $ty {
-            const KIND: Kind = $kind;
+            const KIND: ValueKind = $kind;
 
             fn read(_: &Section<'_>, _: &Key, $node: &Node) -> Option<Self> {
                 $read
@@ -143,20 +143,20 @@ macro_rules! plain {
 }
 
 plain! {
-    bool, Kind::Flag, |node| if let Value::Flag(flag) = node.value { Some(flag) } else { None }, |it| it;
-    u32, Kind::Whole { least: 0, most: u32::MAX as i64 }, |node| node.value.whole()?.try_into().ok(), |it| it;
-    u64, Kind::Size, |node| units::size(node.value.text()?), |it| it;
-    i32, Kind::Whole { least: i32::MIN as i64, most: i32::MAX as i64 },
+    bool, ValueKind::Flag, |node| if let Value::Flag(flag) = node.value { Some(flag) } else { None }, |it| it;
+    u32, ValueKind::Whole { least: 0, most: u32::MAX as i64 }, |node| node.value.whole()?.try_into().ok(), |it| it;
+    u64, ValueKind::Size, |node| units::size(node.value.text()?), |it| it;
+    i32, ValueKind::Whole { least: i32::MIN as i64, most: i32::MAX as i64 },
         |node| node.value.whole()?.try_into().ok(), |it| it;
-    f64, Kind::Number { least: f64::MIN, most: f64::MAX }, |node| node.value.number(), |it| it;
-    SocketAddr, Kind::Address, |node| node.value.text()?.parse().ok(), |it| it;
-    Json, Kind::Free, |node| Some(node.value.json()), |it| it;
-    BTreeMap<String, String>, Kind::TextMap, |node| Some(node.value.table()?.texts()), |it| it,
+    f64, ValueKind::Number { least: f64::MIN, most: f64::MAX }, |node| node.value.number(), |it| it;
+    SocketAddr, ValueKind::Address, |node| node.value.text()?.parse().ok(), |it| it;
+    Json, ValueKind::Free, |node| Some(node.value.json()), |it| it;
+    BTreeMap<String, String>, ValueKind::TextMap, |node| Some(node.value.table()?.texts()), |it| it,
         blank BTreeMap::new();
 }
 
 impl Field for Duration {
-    const KIND: Kind = Kind::Duration { least: 1 };
+    const KIND: ValueKind = ValueKind::Duration { least: 1 };
 
     fn read(_: &Section<'_>, _: &Key, node: &Node) -> Option<Self> {
         units::duration(node.value.text()?)
@@ -179,11 +179,11 @@ impl Field for Duration {
 }
 
 impl Field for String {
-    const KIND: Kind = Kind::Text;
+    const KIND: ValueKind = ValueKind::Text;
 
     fn read(_: &Section<'_>, key: &Key, node: &Node) -> Option<Self> {
         let text = node.value.text()?;
-        let base = matches!(key.kind, Kind::BaseUrl);
+        let base = matches!(key.kind, ValueKind::BaseUrl);
         Some(if base { text.trim_end_matches('/') } else { text }.to_owned())
     }
 
@@ -197,15 +197,15 @@ impl Field for String {
 }
 
 impl Listed for String {
-    const LIST: Kind = Kind::Texts;
+    const LIST: ValueKind = ValueKind::Texts;
 }
 
 impl Field for PathBuf {
-    const KIND: Kind = Kind::Path;
+    const KIND: ValueKind = ValueKind::Path;
 
     fn read(section: &Section<'_>, key: &Key, node: &Node) -> Option<Self> {
         let text = node.value.text()?;
-        let own = matches!(key.kind, Kind::OwnPath);
+        let own = matches!(key.kind, ValueKind::OwnPath);
         Some(if own { text.into() } else { section.cx.files.beside(node.at.file, text) })
     }
 
@@ -215,7 +215,7 @@ impl Field for PathBuf {
 }
 
 impl Field for Secret {
-    const KIND: Kind = Kind::Secret;
+    const KIND: ValueKind = ValueKind::Secret;
 
     fn read(section: &Section<'_>, key: &Key, node: &Node) -> Option<Self> {
         secrets::fetch(section.cx, &section.key(key.name), node)
@@ -227,7 +227,7 @@ impl Field for Secret {
 }
 
 impl Listed for Secret {
-    const LIST: Kind = Kind::Secrets;
+    const LIST: ValueKind = ValueKind::Secrets;
 
     fn list(section: &Section<'_>, key: &Key, node: &Node) -> Vec<Self> {
         let one = std::slice::from_ref(node);
@@ -243,8 +243,8 @@ macro_rules! choice {
     };
     ($ty:ident { $($variant:ident = $word:literal),* }, show |$it:ident| $show:expr) => {
         impl $crate::config::values::Field for $ty {
-            const KIND: $crate::config::declare::Kind =
-                $crate::config::declare::Kind::Choice(&[$($word),*]);
+            const KIND: $crate::config::declare::ValueKind =
+                $crate::config::declare::ValueKind::Choice(&[$($word),*]);
 
             fn read(
                 _: &$crate::config::section::Section<'_>,
@@ -275,7 +275,7 @@ macro_rules! choice {
 pub(crate) use choice;
 
 /// Tells why a value does not fit.
-pub(crate) enum Misfit {
+pub(crate) enum WrongValue {
     /// It should have been something else: "a whole number".
     Type(&'static str),
     /// It is of the right type, but: "is 0; the least is 1".
@@ -283,131 +283,142 @@ pub(crate) enum Misfit {
 }
 
 /// Compares a value with a kind; tables are compared by their keys elsewhere.
-pub(crate) fn fits(kind: Kind, value: &Value) -> Result<(), Misfit> {
-    let refuse = |why: String| Err(Misfit::Value(why));
+pub(crate) fn fits(kind: ValueKind, value: &Value) -> Result<(), WrongValue> {
+    let refuse = |why: String| Err(WrongValue::Value(why));
     match (kind, value) {
-        (Kind::DurationOrOff, Value::Text(text)) if text == "off" => Ok(()),
-        (Kind::DurationOrOff, Value::Text(text)) => at_least(text, 1),
-        (Kind::Duration { least }, Value::Text(text)) => at_least(text, least),
-        (Kind::Size, Value::Text(text)) if units::size(text).is_none_or(|bytes| bytes == 0) => {
+        (ValueKind::DurationOrOff, Value::Text(text)) if text == "off" => Ok(()),
+        (ValueKind::DurationOrOff, Value::Text(text)) => at_least(text, 1),
+        (ValueKind::Duration { least }, Value::Text(text)) => at_least(text, least),
+        (ValueKind::Size, Value::Text(text))
+            if units::size(text).is_none_or(|bytes| bytes == 0) =>
+        {
             refuse(format!("is `{text}`, which is not a size"))
         }
-        (Kind::Whole { least, most }, Value::Whole(number)) if !(least..=most).contains(number) => {
+        (ValueKind::Whole { least, most }, Value::Whole(number))
+            if !(least..=most).contains(number) =>
+        {
             refuse(format!("is {number}; it can be {least} to {most}"))
         }
-        (Kind::Number { least, most }, Value::Number(_) | Value::Whole(_)) => {
+        (ValueKind::Number { least, most }, Value::Number(_) | Value::Whole(_)) => {
             let number = value.number().unwrap_or(f64::INFINITY);
-            let why = || Misfit::Value(format!("is {number}; it can be {least} to {most}"));
+            let why = || WrongValue::Value(format!("is {number}; it can be {least} to {most}"));
             (least..=most).contains(&number).then_some(()).ok_or_else(why)
         }
-        (Kind::Choice(choices), Value::Text(text)) if !choices.contains(&text.as_str()) => {
+        (ValueKind::Choice(choices), Value::Text(text)) if !choices.contains(&text.as_str()) => {
             refuse(format!("cannot be `{text}`"))
         }
-        (Kind::Address, Value::Text(text)) if text.parse::<SocketAddr>().is_err() => {
+        (ValueKind::Address, Value::Text(text)) if text.parse::<SocketAddr>().is_err() => {
             refuse(format!("is `{text}`, which is not an address with a port"))
         }
-        (Kind::Url | Kind::BaseUrl, Value::Text(text)) => {
-            url(text).map(drop).map_err(|why| Misfit::Value(why.into()))
+        (ValueKind::Url | ValueKind::BaseUrl, Value::Text(text)) => {
+            url(text).map(drop).map_err(|why| WrongValue::Value(why.into()))
         }
-        (Kind::Name, Value::Text(text)) => label(text).map_err(Misfit::Value),
-        (Kind::Text | Kind::Path | Kind::OwnPath, Value::Text(text))
+        (ValueKind::Name, Value::Text(text)) => label(text).map_err(WrongValue::Value),
+        (ValueKind::Text | ValueKind::Path | ValueKind::OwnPath, Value::Text(text))
             if text.contains(char::is_control) =>
         {
             refuse("contains a control character".into())
         }
-        (Kind::Path | Kind::OwnPath, Value::Text(text)) if text.is_empty() => {
+        (ValueKind::Path | ValueKind::OwnPath, Value::Text(text)) if text.is_empty() => {
             refuse("is empty".into())
         }
         (
-            Kind::TextOrSecret
-            | Kind::Text
-            | Kind::Path
-            | Kind::OwnPath
-            | Kind::Choice(_)
-            | Kind::Size
-            | Kind::Address,
+            ValueKind::TextOrSecret
+            | ValueKind::Text
+            | ValueKind::Path
+            | ValueKind::OwnPath
+            | ValueKind::Choice(_)
+            | ValueKind::Size
+            | ValueKind::Address,
             Value::Text(_),
         )
-        | (Kind::Whole { .. }, Value::Whole(_))
-        | (Kind::Flag, Value::Flag(_))
-        | (Kind::Free, Value::Table(_)) => Ok(()),
-        (Kind::TextOrSecret, Value::Table(table)) if secrets::reference(table).is_some() => Ok(()),
-        (Kind::Texts | Kind::Choices(_), Value::List(nodes)) => {
+        | (ValueKind::Whole { .. }, Value::Whole(_))
+        | (ValueKind::Flag, Value::Flag(_))
+        | (ValueKind::Free, Value::Table(_)) => Ok(()),
+        (ValueKind::TextOrSecret, Value::Table(table)) if secrets::reference(table).is_some() => {
+            Ok(())
+        }
+        (ValueKind::Texts | ValueKind::Choices(_), Value::List(nodes)) => {
             nodes.iter().try_for_each(|node| is_text(&node.value))
         }
-        (Kind::TextMap, Value::Table(table)) => {
+        (ValueKind::TextMap, Value::Table(table)) => {
             table.entries.values().try_for_each(|entry| is_text(&entry.node.value))
         }
-        (kind, _) => Err(Misfit::Type(words(kind, "").0)),
+        (kind, _) => Err(WrongValue::Type(describe(kind, "").0)),
     }
 }
 
-fn is_text(value: &Value) -> Result<(), Misfit> {
-    let why = || Misfit::Value(format!("contains {}; only text is allowed there", value.kind()));
+fn is_text(value: &Value) -> Result<(), WrongValue> {
+    let why =
+        || WrongValue::Value(format!("contains {}; only text is allowed there", value.kind()));
     value.text().map(drop).ok_or_else(why)
 }
 
-fn at_least(text: &str, least: u64) -> Result<(), Misfit> {
+fn at_least(text: &str, least: u64) -> Result<(), WrongValue> {
     match units::duration(text) {
-        None => Err(Misfit::Value(format!("is `{text}`, which is not a duration"))),
+        None => Err(WrongValue::Value(format!("is `{text}`, which is not a duration"))),
         Some(read) if read < Duration::from_secs(least) => {
-            Err(Misfit::Value(format!("is {}, which is too short", written(read))))
+            Err(WrongValue::Value(format!("is {}, which is too short", written(read))))
         }
         Some(_) => Ok(()),
     }
 }
 
 /// Returns what a kind is called, and what to write for a key of it.
-pub(crate) fn words(kind: Kind, key: &str) -> (&'static str, String) {
+pub(crate) fn describe(kind: ValueKind, key: &str) -> (&'static str, String) {
     let text = "text in quotes";
     match kind {
-        Kind::Text | Kind::Name | Kind::Path | Kind::OwnPath => {
+        ValueKind::Text | ValueKind::Name | ValueKind::Path | ValueKind::OwnPath => {
             (text, format!("write {key} = \"…\""))
         }
-        Kind::Choice(choices) => (text, format!("write one of {}", listed(choices))),
-        Kind::Texts | Kind::Choices(_) => {
+        ValueKind::Choice(choices) => (text, format!("write one of {}", listed(choices))),
+        ValueKind::Texts | ValueKind::Choices(_) => {
             ("a list of texts", format!("write {key} = [\"one\", \"two\"]"))
         }
-        Kind::Whole { least, most } => {
+        ValueKind::Whole { least, most } => {
             ("a whole number", format!("write {key} = a whole number from {least} to {most}"))
         }
-        Kind::Number { least, most } => {
+        ValueKind::Number { least, most } => {
             ("a number", format!("write {key} = a number from {least} to {most}"))
         }
-        Kind::Flag => ("true or false", format!("write {key} = true or {key} = false")),
-        Kind::Duration { .. } => (
+        ValueKind::Flag => ("true or false", format!("write {key} = true or {key} = false")),
+        ValueKind::Duration { .. } => (
             "a duration in quotes",
             format!(
                 "write a number and a unit (ms, s, m, h, d): {key} = \"90s\", \"5m\" or \"1h30m\""
             ),
         ),
-        Kind::DurationOrOff => {
+        ValueKind::DurationOrOff => {
             ("a duration in quotes", format!("write {key} = \"12h\", or {key} = \"off\""))
         }
-        Kind::Size => (
+        ValueKind::Size => (
             "a size in quotes",
             format!("write a number and a unit: {key} = \"4GiB\" or \"500MB\""),
         ),
-        Kind::Secret | Kind::Secrets => {
+        ValueKind::Secret | ValueKind::Secrets => {
             ("a secret's place", format!("write `{key} = {}`", secrets::HOW))
         }
-        Kind::TextOrSecret => (
+        ValueKind::TextOrSecret => (
             "text in quotes or a secret's place",
             format!("write {key} = \"…\", or `{key} = {}`", secrets::HOW),
         ),
-        Kind::Address => (
+        ValueKind::Address => (
             "an address in quotes",
             format!("write {key} = \"127.0.0.1:7480\", or \"[::1]:7480\" for IPv6"),
         ),
-        Kind::Url | Kind::BaseUrl => (
+        ValueKind::Url | ValueKind::BaseUrl => (
             "a URL in quotes",
             format!("write {key} = \"https://host\", without user, password, `?` and `#`"),
         ),
-        Kind::TextMap => ("a table of texts", format!("write {key} = {{ NAME = \"value\" }}")),
-        Kind::Free | Kind::Table(_) | Kind::Shared(_) | Kind::Flat(_) | Kind::Kinds(_) => {
+        ValueKind::TextMap => ("a table of texts", format!("write {key} = {{ NAME = \"value\" }}")),
+        ValueKind::Free
+        | ValueKind::Table(_)
+        | ValueKind::Shared(_)
+        | ValueKind::Flat(_)
+        | ValueKind::Kinds(_) => {
             ("a table", format!("write a table: {key} = {{ … }}, or a [header] of its own"))
         }
-        Kind::Tables(_) => ("a list of tables", format!("write [[{key}]] headers")),
+        ValueKind::Tables(_) => ("a list of tables", format!("write [[{key}]] headers")),
     }
 }
 

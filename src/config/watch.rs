@@ -27,7 +27,7 @@ pub const POLL_PERIOD: Duration = Duration::from_secs(2);
 pub type ConfigChange = Result<Arc<Config>, Problems>;
 
 /// Remembers what was loaded, and decides at each look whether there is a change to report.
-pub struct Watch {
+pub struct ConfigWatch {
     path: PathBuf,
     outside: Outside<'static>,
     /// The files of the last configuration that could be used.
@@ -49,7 +49,7 @@ pub enum Look {
     Now,
 }
 
-impl Watch {
+impl ConfigWatch {
     /// Begins to watch a configuration that is loaded already.
     pub fn new(path: &Path, outside: Outside<'static>, first: &Loaded) -> Self {
         let mut watch = Self {
@@ -121,7 +121,7 @@ impl Watch {
 /// owns its signals, and one that comes before the first look is not lost. `requested` is
 /// called when one came, before anything is read; each such call is followed by a change.
 pub async fn run(
-    mut watch: Watch,
+    mut watch: ConfigWatch,
     mut hangup: Signal,
     requested: impl Fn(),
     changes: mpsc::Sender<ConfigChange>,
@@ -137,7 +137,7 @@ pub async fn run(
             _ = ticks.tick() => Look::Tick,
             () = changes.closed() => return Ok(()),
         };
-        // Files may be on a slow disk; the other tasks of this thread need not wait for it.
+        // SourceFiles may be on a slow disk; the other tasks of this thread need not wait for it.
         let looked = tokio::task::spawn_blocking(move || {
             let found = watch.look(how);
             (watch, found)

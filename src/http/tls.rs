@@ -17,7 +17,7 @@ use rustls::sign::CertifiedKey;
 use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
-use crate::config::{Source, Tls};
+use crate::config::{SecretSource, Tls};
 
 /// How often the files are looked at.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -118,9 +118,9 @@ impl Pem {
                 .map_err(|source| BadCertificate::File { path: path.to_owned(), source })
         };
         let key = match tls.key.source() {
-            Source::File(path) => file(path)?,
+            SecretSource::File(path) => file(path)?,
             // What stands in the environment cannot change.
-            Source::Env(_) => tls.key.expose().as_bytes().to_vec(),
+            SecretSource::Env(_) => tls.key.expose().as_bytes().to_vec(),
         };
         Ok(Self { cert: file(&tls.cert)?, key })
     }

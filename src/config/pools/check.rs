@@ -11,8 +11,8 @@ use crate::config::declare::Key;
 use crate::config::document::{Mark, Node, Value};
 use crate::config::forges::{Auth, ForgeSettings};
 use crate::config::http::Http;
-use crate::config::mask::looks_private;
-use crate::config::problems::Problem;
+use crate::config::mask::sounds_private;
+use crate::config::problems::ConfigProblem;
 use crate::config::providers::ProviderSettings;
 use crate::config::section::Section;
 use crate::config::units::written;
@@ -26,7 +26,7 @@ const MAX_JOB_START: Duration = Duration::from_mins(1);
 const MAX_PREFIX: usize = 63 - 13 - 4;
 
 /// Holds what pools refer to.
-pub(crate) struct Known<'a> {
+pub(crate) struct References<'a> {
     pub(crate) forges: &'a BTreeMap<String, ForgeSettings>,
     pub(crate) providers: &'a BTreeMap<String, ProviderSettings>,
     /// Every `[forge.NAME]` and `[provider.NAME]`, also those with a problem of their own.
@@ -37,7 +37,7 @@ pub(crate) struct Known<'a> {
 }
 
 /// Checks that the pool's forge and provider are there.
-pub(crate) fn references(section: &Section<'_>, known: &Known<'_>) -> Option<()> {
+pub(crate) fn references(section: &Section<'_>, known: &References<'_>) -> Option<()> {
     let forge = reference(section, "forge", &known.named.0);
     let provider = reference(section, "provider", &known.named.1);
     forge.and(provider)
@@ -113,7 +113,7 @@ pub(crate) fn labels(section: &Section<'_>, key: &'static Key, node: &Node) {
     let key = section.key(key.name);
     let Value::List(nodes) = &node.value else { return };
     let problem =
-        |at: &Node, what: String, help: &str| Problem::new(&key, what, help).at(Some(at.at));
+        |at: &Node, what: String, help: &str| ConfigProblem::new(&key, what, help).at(Some(at.at));
     let error = |at: &Node, what: String, help: &str| section.report(problem(at, what, help));
     if nodes.is_empty() {
         let what = format!("`{key}` is empty, so no job could ask for these runners");
@@ -180,7 +180,7 @@ pub(crate) fn env(section: &Section<'_>, _: &'static Key, node: &Node) {
                 "write env = { NAME = \"value\" }",
             );
         }
-        if looks_private(name) {
+        if sounds_private(name) {
             section.warn(
                 "env",
                 format!("`{name}` sounds like a secret, and every job can read it"),
@@ -245,7 +245,7 @@ pub(crate) fn policy(section: &Section<'_>, policy: &Policy, call_timeout: Durat
 }
 
 /// Checks a pool that could be read.
-pub(crate) fn pool(pool: &Pool, section: &Section<'_>, known: &Known<'_>) {
+pub(crate) fn pool(pool: &Pool, section: &Section<'_>, known: &References<'_>) {
     let Some(provider) = known.providers.get(&pool.provider) else { return };
     binding(pool, section, provider, known);
     machine(pool, section, provider);
@@ -284,7 +284,12 @@ pub(crate) fn pool(pool: &Pool, section: &Section<'_>, known: &Known<'_>) {
     }
 }
 
-fn binding(pool: &Pool, section: &Section<'_>, provider: &ProviderSettings, known: &Known<'_>) {
+fn binding(
+    pool: &Pool,
+    section: &Section<'_>,
+    provider: &ProviderSettings,
+    known: &References<'_>,
+) {
     let (name, kind) = (&pool.name, provider.kind());
     let late = pool.binding == Binding::Late;
     let reached = known.http.public_url.is_some();
@@ -364,7 +369,7 @@ fn machine(pool: &Pool, section: &Section<'_>, provider: &ProviderSettings) {
     }
 }
 
-fn credentials(pool: &Pool, section: &Section<'_>, known: &Known<'_>) {
+fn credentials(pool: &Pool, section: &Section<'_>, known: &References<'_>) {
     let Some(forge) = known.forges.get(&pool.forge) else { return };
     let credential = forge.credential(&pool.scope);
     if credential.is_none() && !forge.credentials.is_empty() {

@@ -11,17 +11,17 @@ use jiff::Timestamp;
 use ostler_actors::model::{Binding, Labels, MachineSpec, Policy, PoolSpec, Revision, Scope};
 use serde_json::{Map, Value as Json, json};
 
-pub(crate) use check::{Known, between};
+pub(crate) use check::{References, between};
 pub use schedule::{Cron, Schedule, Zone};
 
 use super::declare::{
     Declared,
     Effect::Shapes,
-    Fallback::{Toml, Words},
-    Key, Kind,
-    Need::{Alternative, PoolOrDefaults, Required},
-    Shown::{Covered, Hidden},
-    at_least, table, whole,
+    Exposure::{Covered, Hidden},
+    Fallback::{Described, Toml},
+    Key,
+    Requirement::{Alternative, PoolOrDefaults, Required},
+    ValueKind, at_least, table, whole,
 };
 use super::document::Node;
 use super::providers::ProviderSettings;
@@ -30,13 +30,13 @@ use super::section::Section;
 use super::values::{Field, choice};
 
 /// Bounds of a number of machines.
-const MACHINES: Kind = whole(0, 100_000);
+const MACHINES: ValueKind = whole(0, 100_000);
 
 table! {
     /// So many runners of one shape for one scope of one forge.
     pub struct Pool {
         /// What it is called everywhere: lower-case letters, digits and `-`.
-        pub name: String => "linux", kind = Kind::Name, need = Required, own = true;
+        pub name: String => "linux", kind = ValueKind::Name, need = Required, own = true;
         /// The labels its runners carry; a job is served when all of its labels are among them.
         pub labels: Vec<String> => ["self-hosted", "linux", "x64"], need = Required, own = true,
             effect = Shapes, check = Some(check::labels);
@@ -48,11 +48,11 @@ table! {
         /// The provider that creates its machines.
         pub provider: String => "kubernetes", need = PoolOrDefaults, effect = Shapes;
         /// How it learns of jobs; `scale-set` is not in this release.
-        pub intake: String = "webhook", kind = Kind::Choice(&["webhook", "scale-set"]), shown = Hidden,
+        pub intake: String = "webhook", kind = ValueKind::Choice(&["webhook", "scale-set"]), shown = Hidden,
             check = Some(check::intake);
         /// When a runner registers: at creation, or when there is a job for it.
         pub binding: Binding => "late", effect = Shapes,
-            fallback = Words("late for kubernetes, early for the others");
+            fallback = Described("late for kubernetes, early for the others");
         /// The runner group at the forge.
         pub runner_group: String = "Default", effect = Shapes;
         /// How many idle runners are kept beyond demand.
@@ -61,21 +61,21 @@ table! {
         pub max: u32 => 10, kind = MACHINES, need = PoolOrDefaults;
         /// What a machine is created from: a container image, or what the external provider calls one.
         pub image: String => "ghcr.io/actions/actions-runner:2.336.0", effect = Shapes,
-            fallback = Words("");
+            fallback = Described("");
         /// The machine's size, as the external provider calls it.
         pub flavor: String => "m7i.large", need = Alternative, effect = Shapes,
-            fallback = Words("");
+            fallback = Described("");
         /// The operating system.
-        pub os: String = "linux", kind = Kind::Choice(&["linux", "windows", "macos"]), effect = Shapes;
+        pub os: String = "linux", kind = ValueKind::Choice(&["linux", "windows", "macos"]), effect = Shapes;
         /// The processor.
-        pub arch: String = "x64", kind = Kind::Choice(&["x64", "arm64", "arm"]), effect = Shapes;
+        pub arch: String = "x64", kind = ValueKind::Choice(&["x64", "arm64", "arm"]), effect = Shapes;
         /// Whether jobs that ask for no label are served.
         pub accept_unlabelled: bool = false;
         /// Begins the name of every instance.
-        pub prefix: String => "linux", kind = Kind::Name, fallback = Words("the pool's name");
+        pub prefix: String => "linux", kind = ValueKind::Name, fallback = Described("the pool's name");
         /// Variables of the runner. Every job can read them: no secrets.
         pub env: BTreeMap<String, String> => { TZ = "UTC" }, effect = Shapes, shown = Covered,
-            fallback = Words(""), check = Some(check::env);
+            fallback = Described(""), check = Some(check::env);
         /// Certificates the runner shall also trust, PEM.
         pub ca: Option<Ca> => "corporate-ca.pem", effect = Shapes;
         /// kubernetes: an overlay on the pod we build.
@@ -85,7 +85,7 @@ table! {
         pub extra_specs: Option<Json> => { disable_updates = true }, need = Alternative,
             effect = Shapes, shown = Covered;
         /// Deadlines and budgets.
-        pub policy: Policy, kind = Kind::Flat(Policy::KEYS);
+        pub policy: Policy, kind = ValueKind::Flat(Policy::KEYS);
         /// The way from the runner to the internet.
         pub proxy: Option<Proxy>, effect = Shapes;
         /// Raises min_idle while its cron holds; the highest entry that holds counts.
@@ -100,9 +100,9 @@ table! {
     /// The way from the runner to the internet.
     pub struct Proxy {
         /// For http://.
-        pub http: Option<String> => "http://proxy:3128", kind = Kind::Url;
+        pub http: Option<String> => "http://proxy:3128", kind = ValueKind::Url;
         /// For https://.
-        pub https: Option<String> => "http://proxy:3128", kind = Kind::Url;
+        pub https: Option<String> => "http://proxy:3128", kind = ValueKind::Url;
         /// Hosts reached without it.
         pub no_proxy: Vec<String> => ["localhost", ".svc"];
     }
@@ -125,13 +125,13 @@ table! {
         /// How long the post-mortem of an instance may take.
         postmortem_timeout: Duration;
         /// How long an unanswered create may still create a machine.
-        create_settle: Duration => "10m", fallback = Words("the provider's call timeout");
+        create_settle: Duration => "10m", fallback = Described("the provider's call timeout");
         /// How far apart two reads must be to prove that a machine is gone.
         absence_confirm: Duration;
         /// How long a surplus runner stays idle before its removal is requested.
         scale_down_after: Duration, kind = at_least(0);
         /// The age at which an idle runner is replaced.
-        max_lifetime: Option<Duration> => "12h", kind = Kind::DurationOrOff,
+        max_lifetime: Option<Duration> => "12h", kind = ValueKind::DurationOrOff,
             fallback = Toml("\"off\"");
         /// How many machines of the pool may be starting at once.
         start_permits: u32, kind = whole(1, 10_000);
@@ -152,7 +152,7 @@ choice!(Binding { Early = "early", Late = "late" });
 
 impl Pool {
     /// Reads a pool over its defaults; `None` when too little of it is there to go on.
-    pub(crate) fn read_with(section: &Section<'_>, known: &Known<'_>) -> Option<Self> {
+    pub(crate) fn read_with(section: &Section<'_>, known: &References<'_>) -> Option<Self> {
         let known_names = check::references(section, known);
         check::room(section);
         let mut pool = Self::read_table(section)?;
@@ -236,7 +236,7 @@ impl Pool {
 }
 
 impl Field for Scope {
-    const KIND: Kind = Kind::Text;
+    const KIND: ValueKind = ValueKind::Text;
 
     fn read(section: &Section<'_>, _: &Key, node: &Node) -> Option<Self> {
         check::scope(section, node.value.text()?)
@@ -248,7 +248,7 @@ impl Field for Scope {
 }
 
 impl Field for Ca {
-    const KIND: Kind = Kind::Path;
+    const KIND: ValueKind = ValueKind::Path;
 
     fn read(section: &Section<'_>, key: &Key, node: &Node) -> Option<Self> {
         let path = PathBuf::read(section, key, node)?;
@@ -264,7 +264,7 @@ impl Field for Ca {
             }
         };
         let certificates = pem.contains("BEGIN CERTIFICATE") && !pem.contains("PRIVATE KEY");
-        if section.cx.looks() && !certificates {
+        if section.cx.inspects() && !certificates {
             section.error(
                 "ca",
                 format!("`{}` must contain PEM certificates and nothing else", path.display()),

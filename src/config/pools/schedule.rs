@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value as Json;
 
 use super::MACHINES;
-use crate::config::declare::{Key, Kind, Need::Required, table};
+use crate::config::declare::{Key, Requirement::Required, ValueKind, table};
 use crate::config::document::Node;
 use crate::config::section::Section;
 use crate::config::values::{Field, nearest};
@@ -43,7 +43,7 @@ pub struct Zone {
 }
 
 impl Field for Zone {
-    const KIND: Kind = Kind::Text;
+    const KIND: ValueKind = ValueKind::Text;
 
     fn read(section: &Section<'_>, _: &Key, node: &Node) -> Option<Self> {
         let name = node.value.text()?.to_owned();
@@ -84,7 +84,7 @@ pub struct Cron {
 }
 
 impl Field for Cron {
-    const KIND: Kind = Kind::Text;
+    const KIND: ValueKind = ValueKind::Text;
 
     fn read(section: &Section<'_>, _: &Key, node: &Node) -> Option<Self> {
         let key = section.key("cron");

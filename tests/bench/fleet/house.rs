@@ -24,7 +24,7 @@ pub(crate) fn run(folder: &Path, late: Option<Duration>) {
     let ended = on_system(async move {
         let stop = stop_on_signal().expect("signals");
         let hangup = signal(SignalKind::hangup()).expect("signals");
-        let watching = watch::Watch::new(&config, Outside::real(), &loaded);
+        let watching = watch::ConfigWatch::new(&config, Outside::real(), &loaded);
         let (tell, news) = mpsc::channel(1);
         tokio::spawn(watch::run(watching, hangup, || {}, tell));
         let mut daemon = Daemon::open(loaded, Service::default()).await.expect("a daemon");

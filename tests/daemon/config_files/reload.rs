@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use ostler::config::watch::{self, Look, Watch};
+use ostler::config::watch::{self, ConfigWatch, Look};
 use ostler::config::{Outside, load};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -12,9 +12,9 @@ const GOOD: &str = "[reaper]\ntick = \"60s\"\n";
 const CHANGED: &str = "[reaper]\ntick = \"30s\"\n";
 const BAD: &str = "[reaper]\ntick = \"0s\"\n";
 
-fn watched(folder: &Path) -> Watch {
+fn watched(folder: &Path) -> ConfigWatch {
     let first = load(folder, &Outside::real()).expect("it is right");
-    Watch::new(folder, Outside::real(), &first)
+    ConfigWatch::new(folder, Outside::real(), &first)
 }
 
 fn write(folder: &Path, name: &str, text: &str) {
