@@ -1,50 +1,37 @@
 //! The shell of an instance: save, then act. The only writer of its row.
 //!
-//! While a save is under way no other letter is read. Calls to the outside run beside the
-//! mailbox and come back as letters; they end with the owner, so that a successor is never
-//! surprised by its predecessor's next call.
+//! While a save is under way no other message is read. Effects run beside the mailbox and their
+//! outcomes come back as messages. What to do is decided in [`lifecycle`](super::lifecycle).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
     Actor, ActorContext, ActorFutureExt, AsyncContext, Context, Handler, SpawnHandle, WrapFuture,
 };
-use tokio::task::AbortHandle;
-use tracing::{error, info};
+use tracing::error;
 
-use super::asks::Asked;
-use super::call::Posted;
-use super::effects::Effect;
-use super::notes::Notes;
-use super::report::{Told, outcome_for_pool, report};
-use super::step::{Input, Outcome, Said, dispatch, step};
-use super::{Capabilities, Consent, Dispatch, MachineCall, ToInstance, Token};
+use super::effect::PostedEffect;
+use super::effect_runner::{EffectRunner, RunningEffects};
+use super::lifecycle::Lifecycle;
+use super::offers::dispatch;
+use super::origin::{Origin, first_events};
+use super::removal::RetireRequest;
+use super::report::{Reporter, give_back, log_exit};
+use super::transition::{AfterSave, InputReply, InstanceInput, TransitionResult};
+use super::{Capabilities, Consent, Dispatch, MachineCall, ToInstance};
 use crate::backoff::until_some;
 use crate::base::Base;
-use crate::jobs::{InstanceChange, InstanceUpdate, ToLedger};
+use crate::jobs::ToLedger;
 use crate::mail::{ActorRef, Mailbox, Reply};
 use crate::model::{
-    ExitRecord, Home, HostName, Instance, InstanceId, MachineView, PoolSpec, Refusal, State, Tail,
-    Timestamp, elapsed,
+    Event, ExitRecord, HostName, Instance, PoolSpec, Refusal, State, Timestamp, elapsed,
 };
 use crate::mutants::{self, Mutant};
-use crate::pool::{InstanceReport, ToPool};
-use crate::ports::{Controller, Handover, InstanceRows, InstanceSave, Jit, SaveError};
+use crate::pool::ToPool;
+use crate::ports::{Controller, InstanceRows, InstanceSave, Jit, SaveError};
 use crate::registry::{Entry, Taken};
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
-
-/// Tells how an owner comes to its instance.
-pub(crate) enum Origin {
-    New(InstanceId),
-    /// A stored row, after a restart.
-    Row(Box<Instance>),
-    /// A stored row whose owner died, and whether by a panic.
-    Revived(Box<Instance>, bool),
-    /// A machine of ours that had no live record, and where its runner registers.
-    Adopted(InstanceId, Box<MachineView>, Home),
-}
 
 /// Holds what an owner is connected to.
 #[derive(Clone)]
@@ -57,51 +44,39 @@ pub(crate) struct Links {
     pub(crate) ledger: ActorRef<ToLedger>,
 }
 
-/// A started child: how to reach it, and the leash that halts it when dropped.
+/// A started owner: how to reach it, and the guard that stops it when dropped.
 pub(crate) struct Child {
     pub(crate) mailbox: Mailbox<ToInstance>,
     pub(crate) stop_guard: StopGuard,
 }
 
-/// Starts the owner of an instance; its end is told to the pool as `Died`.
-pub(crate) fn start(birth: Origin, links: Links) -> Result<Child, Taken> {
+/// Starts the owner of an instance; its exit is reported to the pool as `Died`.
+pub(crate) fn start(origin: Origin, links: Links) -> Result<Child, Taken> {
     let context = Context::<InstanceActor>::new();
     let mailbox: Mailbox<ToInstance> = mailbox(context.address());
-    let now = links.base.clock.now();
-    let (row, first) = match birth {
-        Origin::Row(row) => (*row, Some(Input::Start)),
-        Origin::Revived(row, panicked) => (*row, Some(Input::Revived { panicked })),
-        Origin::New(id) => (super::birth::requested_row(id, &links.spec, now), None),
-        Origin::Adopted(id, view, home) => {
-            (super::birth::adopted(id, &view, home, &links.spec, now), None)
-        }
-    };
+    let (row, first) = origin.begin(&links.spec, links.base.clock.now());
     let entry = links.base.registry.claim(row.id.clone(), mailbox.clone())?;
     let id = row.id.clone();
     let pool = links.pool.clone();
     let exit_notifier = ExitNotifier::new(move |panicked| {
-        // A pool that is gone itself has halted us: nobody is left to tell.
+        // Where the pool is gone too, it has stopped this owner itself and needs no notice.
         let _: Result<(), _> = pool.tell(ToPool::Died { id, panicked });
     });
-    let provider = links.capabilities.providers.get(&row.provider);
-    let handover =
-        provider.map_or(Handover::default(), |provider| provider.capabilities().handover);
-    let cut_off = cut_off(&row, &links.capabilities);
-    let notes = Notes { cut_off, handover, ..Notes::default() };
+    let capabilities = &links.capabilities;
+    let lifecycle = Lifecycle::new(capabilities.handover(&row), capabilities.cut_off(&row));
     context.run(InstanceActor {
         entry: Some(entry),
-        effects: EffectRunner::default(),
+        effects: RunningEffects::default(),
         row: Arc::new(row),
         first,
-        notes,
+        lifecycle,
         links,
         me: mailbox.clone(),
         avoid: Vec::new(),
         pollers: Vec::new(),
         alarm: None,
         saving: false,
-        last_report: None,
-        told: Told::default(),
+        reporter: Reporter::default(),
         _exit_notifier: exit_notifier,
     });
     let halt = mailbox.clone();
@@ -111,26 +86,33 @@ pub(crate) fn start(birth: Origin, links: Links) -> Result<Child, Taken> {
     Ok(Child { mailbox, stop_guard })
 }
 
-/// The owner of one instance. Fields drop in order: the board learns of the end before the
+/// The owner of one instance. Fields drop in order: the registry learns of the exit before the
 /// pool does.
 struct InstanceActor {
     entry: Option<Entry>,
-    effects: EffectRunner,
+    effects: RunningEffects,
     row: Arc<Instance>,
     /// What a stored row begins with; a new one is stored first.
-    first: Option<Input>,
-    notes: Notes,
+    first: Option<InstanceInput>,
+    lifecycle: Lifecycle,
     links: Links,
     me: Mailbox<ToInstance>,
-    /// Where a machine should not go; an order's detail, no fact about this instance.
+    /// Hosts where the machine should not go; a detail of the order, no fact about this instance.
     avoid: Vec<HostName>,
     pollers: Vec<Reply<Dispatch>>,
     alarm: Option<(Timestamp, SpawnHandle)>,
-    /// Whether a save is under way. actix polls timers once more after a letter that waits.
+    /// Whether a save is under way. actix polls timers once more after a message that waits.
     saving: bool,
-    last_report: Option<InstanceReport>,
-    told: Told,
+    reporter: Reporter,
     _exit_notifier: ExitNotifier,
+}
+
+/// The reply that a message waits for; it is sent after the save.
+enum PendingReply {
+    Nothing,
+    Offer(Reply<Result<(), Refusal>>),
+    Retire(Reply<Result<Consent, Refusal>>),
+    MachineCalled { wants_jit: bool, reply: Reply<Result<Option<Jit>, Refusal>> },
 }
 
 impl Actor for InstanceActor {
@@ -144,7 +126,7 @@ impl Actor for InstanceActor {
         if let Some(entry) = &self.entry {
             entry.show(Arc::clone(&self.row));
         }
-        self.turn(first, Respond::Nobody, ctx);
+        self.step(first, PendingReply::Nothing, ctx);
     }
 }
 
@@ -152,46 +134,51 @@ impl Handler<Envelope<ToInstance>> for InstanceActor {
     type Result = ();
 
     fn handle(&mut self, Envelope(message): Envelope<ToInstance>, ctx: &mut Self::Context) {
-        let (input, respond) = match message {
-            ToInstance::Permit(permit) => (Input::Permit(permit), Respond::Nobody),
+        let mut pending = PendingReply::Nothing;
+        let input = match message {
+            ToInstance::Permit(permit) => InstanceInput::Permit(permit),
             ToInstance::Avoid(hosts) => {
                 self.avoid = hosts;
                 return;
             }
-            ToInstance::Answered(token, answer) => {
-                self.effects.forget(token);
-                (Input::Answered(token, answer), Respond::Nobody)
+            ToInstance::EffectDone(token, outcome) => {
+                self.effects.done(token);
+                InstanceInput::EffectDone(token, outcome)
             }
-            ToInstance::Seen(view) => (Input::Seen(view), Respond::Nobody),
-            ToInstance::Missed => (Input::Missed, Respond::Nobody),
-            ToInstance::RunnerSeen(view) => (Input::RunnerSeen(view), Respond::Nobody),
-            ToInstance::RunnerMissed => (Input::RunnerMissed, Respond::Nobody),
+            ToInstance::Seen(view) => InstanceInput::Seen(view),
+            ToInstance::Missed => InstanceInput::Missed,
+            ToInstance::RunnerSeen(view) => InstanceInput::RunnerSeen(view),
+            ToInstance::RunnerMissed => InstanceInput::RunnerMissed,
             ToInstance::Offer { job, generation, delivered: _, reply } => {
-                (Input::Offer(job, generation), Respond::Offer(reply))
+                pending = PendingReply::Offer(reply);
+                InstanceInput::Offer(job, generation)
             }
             ToInstance::OfferEnded { job, generation, why } => {
-                (Input::OfferEnded(job, generation, why), Respond::Nobody)
+                InstanceInput::OfferEnded(job, generation, why)
             }
-            ToInstance::Executing(job) => (Input::Executing(job), Respond::Nobody),
-            ToInstance::JobOver(over) => (Input::JobOver(over), Respond::Nobody),
-            ToInstance::Retire(ask) => {
-                (Input::Retire(Asked::from(&ask)), Respond::Retire(ask.reply))
+            ToInstance::Executing(job) => InstanceInput::Executing(job),
+            ToInstance::JobOver(over) => InstanceInput::JobOver(over),
+            ToInstance::Retire(message) => {
+                let request = RetireRequest::from(&message);
+                pending = PendingReply::Retire(message.reply);
+                InstanceInput::Retire(request)
             }
             ToInstance::Poll(reply) => {
                 self.pollers.push(reply);
-                (Input::Poll, Respond::Nobody)
+                InstanceInput::Poll
             }
             ToInstance::MachineCalled { attempt, call, reply } => {
-                let asks = call == MachineCall::RequestJit;
-                (Input::MachineCalled(attempt, call), Respond::MachineCalled { asks, reply })
+                let wants_jit = call == MachineCall::RequestJit;
+                pending = PendingReply::MachineCalled { wants_jit, reply };
+                InstanceInput::MachineCalled(attempt, call)
             }
             ToInstance::Spec(spec) => {
                 self.links.spec = spec;
-                (Input::Wake, Respond::Nobody)
+                InstanceInput::Wake
             }
             ToInstance::Introduce => {
-                self.told = Told::default();
-                (Input::Wake, Respond::Nobody)
+                self.reporter.forget_ledger();
+                InstanceInput::Wake
             }
             ToInstance::Halt => {
                 ctx.stop();
@@ -200,47 +187,33 @@ impl Handler<Envelope<ToInstance>> for InstanceActor {
             #[cfg(feature = "testing")]
             ToInstance::Panic => std::panic::resume_unwind(Box::new("told to panic")),
         };
-        self.turn(input, respond, ctx);
+        self.step(input, pending, ctx);
     }
-}
-
-/// Whom to answer after the save.
-enum Respond {
-    Nobody,
-    Offer(Reply<Result<(), Refusal>>),
-    Retire(Reply<Result<Consent, Refusal>>),
-    MachineCalled { asks: bool, reply: Reply<Result<Option<Jit>, Refusal>> },
 }
 
 impl InstanceActor {
-    /// Makes the new row durable before anything else.
+    /// Stores the new row before anything else.
     fn insert(&mut self, ctx: &mut Context<Self>) {
-        let now = self.links.base.clock.now();
         let mut row = (*self.row).clone();
-        let events = super::birth::first_events(&mut row, now);
+        let events = first_events(&mut row, self.links.base.clock.now());
         self.save(row, events, None, ctx, |act, ctx| {
-            act.turn(Input::Start, Respond::Nobody, ctx);
+            act.step(InstanceInput::Start, PendingReply::Nothing, ctx);
         });
     }
 
-    fn turn(&mut self, input: Input, respond: Respond, ctx: &mut Context<Self>) {
-        let now = self.links.base.clock.now();
-        let outcome = step(
+    /// Decides, saves if there is anything to save, then acts.
+    fn step(&mut self, input: InstanceInput, pending: PendingReply, ctx: &mut Context<Self>) {
+        let TransitionResult { row, changed, events, exit, after } = self.lifecycle.step(
             &self.row,
-            &mut self.notes,
             input,
             &self.links.spec,
-            &*self.links.capabilities.seal,
-            now,
+            self.links.capabilities.seal(),
+            self.links.base.clock.now(),
         );
-        if outcome.changed {
-            let Outcome { row, events, exit, calls, wake, said, returned_offer, .. } = outcome;
-            self.save(row, events, exit, ctx, move |act, ctx| {
-                act.give_back(returned_offer);
-                act.act(calls, wake, said, respond, ctx);
-            });
+        if changed {
+            self.save(row, events, exit, ctx, move |act, ctx| act.act(after, pending, ctx));
         } else {
-            self.act(outcome.calls, outcome.wake, outcome.said, respond, ctx);
+            self.act(after, pending, ctx);
         }
     }
 
@@ -248,7 +221,7 @@ impl InstanceActor {
     fn save(
         &mut self,
         mut row: Instance,
-        events: Vec<crate::model::Event>,
+        events: Vec<Event>,
         exit: Option<ExitRecord>,
         ctx: &mut Context<Self>,
         and_then: impl FnOnce(&mut Self, &mut Context<Self>) + 'static,
@@ -263,7 +236,7 @@ impl InstanceActor {
             events: events.clone(),
             exit: exit.clone(),
         };
-        let saving = save_for_ever(Arc::clone(&self.links.capabilities.rows), save);
+        let saving = save_until_stored(self.links.capabilities.rows(), save);
         self.saving = true;
         ctx.wait(saving.into_actor(self).map(move |saved, act, ctx| match saved {
             Ok(()) => {
@@ -276,7 +249,7 @@ impl InstanceActor {
                     act.links.base.registry.announce(event);
                 }
                 if let Some(exit) = &exit {
-                    log_end(exit);
+                    log_exit(exit);
                 }
                 and_then(act, ctx);
             }
@@ -284,11 +257,11 @@ impl InstanceActor {
         }));
     }
 
-    /// Stops, because the store says that somebody else is the owner.
+    /// Stops, because the store says that another process is the owner.
     fn disown(&mut self, refused: &SaveError, ctx: &mut Context<Self>) {
         error!(
             pool.id = %self.row.pool, instance.id = %self.row.id,
-            "owner of `{}` stops: {refused}", self.row.id
+            "instance {}: its owner stops: {refused}", self.row.id
         );
         let never_stored = self.row.version.0 == 0;
         if let (true, Some(entry)) = (never_stored, &mut self.entry) {
@@ -297,37 +270,18 @@ impl InstanceActor {
         ctx.stop();
     }
 
-    fn act(
-        &mut self,
-        calls: Vec<Posted>,
-        wake: Option<Timestamp>,
-        said: Said,
-        respond: Respond,
-        ctx: &mut Context<Self>,
-    ) {
-        for posted in calls {
-            self.run(posted);
+    /// Does what was decided, now that it is durable.
+    fn act(&mut self, after: AfterSave, pending: PendingReply, ctx: &mut Context<Self>) {
+        if let Some(offer) = after.returned_offer {
+            give_back(offer, &self.row, &self.links);
         }
-        match (said, respond) {
-            (Said::Offer(answer), Respond::Offer(reply)) => reply.send(answer),
-            (Said::Retire(answer), Respond::Retire(reply)) => reply.send(answer),
-            (Said::MachineCalled(heard), Respond::MachineCalled { asks, reply }) => {
-                let sealed = self.row.sealed_jit.as_ref().filter(|_| asks);
-                let jit = sealed.and_then(|sealed| self.links.capabilities.seal.open(sealed));
-                reply.send(heard.map(|()| jit));
-            }
-            // A `deleted` owner is about to go; whoever asked learns it from the silence.
-            (
-                _,
-                Respond::Nobody
-                | Respond::Offer(_)
-                | Respond::Retire(_)
-                | Respond::MachineCalled { .. },
-            ) => {}
+        for effect in after.effects {
+            self.run(effect);
         }
+        self.reply(after.reply, pending);
         self.answer_pollers();
-        self.set_alarm(wake, ctx);
-        self.tell_around();
+        self.set_alarm(after.wake, ctx);
+        self.reporter.publish(&self.row, &self.lifecycle, after.runner_lost, &self.links);
         if mutants::is(Mutant::EntryRemovedEarly) && self.row.state == State::Deleting {
             if let Some(entry) = &mut self.entry {
                 entry.finish();
@@ -342,39 +296,50 @@ impl InstanceActor {
         }
     }
 
-    fn run(&mut self, Posted { token, call }: Posted) {
-        let capabilities = &self.links.capabilities;
-        let (Some(provider), Some(forge)) = (
-            capabilities.providers.get(&self.row.provider),
-            capabilities.forges.get(&self.row.forge),
-        ) else {
+    fn run(&mut self, PostedEffect { token, effect }: PostedEffect) {
+        let Some(runner) = EffectRunner::new(&self.links, &self.row, &self.avoid) else {
             return;
-        };
-        let effect = Effect {
-            row: Arc::clone(&self.row),
-            spec: Arc::clone(&self.links.spec),
-            controller: Arc::clone(&self.links.controller),
-            provider: Arc::clone(provider),
-            forge: Arc::clone(forge),
-            records: Arc::clone(&self.links.base.records),
-            ledger: self.links.ledger.clone(),
-            avoid: self.avoid.clone(),
-            begun: self.links.base.clock.now(),
         };
         let me = self.me.clone();
         let handle = self.links.base.spawner.spawn(Box::pin(async move {
-            let answer = effect.run(call).await;
+            let outcome = runner.run(effect).await;
             // An owner that is gone has no use for it.
-            let _: Result<(), _> = me.tell(ToInstance::Answered(token, answer));
+            let _: Result<(), _> = me.tell(ToInstance::EffectDone(token, outcome));
         }));
-        self.effects.0.insert(token, handle);
+        self.effects.insert(token, handle);
+    }
+
+    fn reply(&self, reply: InputReply, pending: PendingReply) {
+        match (reply, pending) {
+            (InputReply::Offer(answer), PendingReply::Offer(reply)) => reply.send(answer),
+            (InputReply::Retire(answer), PendingReply::Retire(reply)) => reply.send(answer),
+            (
+                InputReply::MachineCalled(answer),
+                PendingReply::MachineCalled { wants_jit, reply },
+            ) => {
+                let sealed = self.row.sealed_jit.as_ref().filter(|_| wants_jit);
+                let jit = sealed.and_then(|sealed| self.links.capabilities.seal().open(sealed));
+                reply.send(answer.map(|()| jit));
+            }
+            // A `deleted` owner is about to stop; the sender learns it from the missing reply.
+            (
+                InputReply::Nothing
+                | InputReply::Offer(_)
+                | InputReply::Retire(_)
+                | InputReply::MachineCalled(_),
+                PendingReply::Nothing
+                | PendingReply::Offer(_)
+                | PendingReply::Retire(_)
+                | PendingReply::MachineCalled { .. },
+            ) => {}
+        }
     }
 
     fn answer_pollers(&mut self) {
         if self.pollers.is_empty() {
             return;
         }
-        match dispatch(&self.row, &*self.links.capabilities.seal) {
+        match dispatch(&self.row, self.links.capabilities.seal()) {
             Some(answer) => {
                 for poller in self.pollers.drain(..) {
                     poller.send(answer.clone());
@@ -397,63 +362,19 @@ impl InstanceActor {
                 act.alarm = None;
                 // What is being saved was decided at this very moment, and sets the next alarm.
                 if !act.saving {
-                    act.turn(Input::Wake, Respond::Nobody, ctx);
+                    act.step(InstanceInput::Wake, PendingReply::Nothing, ctx);
                 }
             });
             self.alarm = Some((at, alarm));
         }
     }
-
-    /// Tells the pool and the ledger what they must know, when it is new.
-    fn tell_around(&mut self) {
-        let report = report(&self.row, &self.notes, outcome_for_pool(&self.row));
-        if self.last_report.as_ref() != Some(&report) {
-            self.last_report = Some(report.clone());
-            let _: Result<(), _> = self.links.pool.tell(ToPool::Report(report));
-        }
-        let mut news = self.told.news(&self.row);
-        if std::mem::take(&mut self.notes.runner_lost) {
-            news.push(InstanceChange::RunnerLost);
-        }
-        for what in news {
-            let (id, pool) = (self.row.id.clone(), self.row.pool.clone());
-            let news = InstanceUpdate { id, pool, what };
-            let _: Result<(), _> = self.links.ledger.tell(ToLedger::Instance(news));
-        }
-    }
-
-    fn give_back(&self, offer: Option<crate::model::HeldOffer>) {
-        if let Some(held) = offer {
-            let _: Result<(), _> = self.links.ledger.tell(ToLedger::OfferAnswered {
-                job: held.job,
-                instance: self.row.id.clone(),
-                generation: held.generation,
-                answer: Some(Err(Refusal::NotReady)),
-            });
-        }
-    }
-}
-
-/// Calls under way; they end with their owner.
-#[derive(Default)]
-struct EffectRunner(BTreeMap<Token, AbortHandle>);
-
-impl EffectRunner {
-    fn forget(&mut self, token: Token) {
-        self.0.remove(&token);
-    }
-}
-
-impl Drop for EffectRunner {
-    fn drop(&mut self) {
-        for effect in self.0.values() {
-            effect.abort();
-        }
-    }
 }
 
 /// Saves until the store takes it or says that it never will.
-async fn save_for_ever(rows: Arc<dyn InstanceRows>, save: InstanceSave) -> Result<(), SaveError> {
+async fn save_until_stored(
+    rows: Arc<dyn InstanceRows>,
+    save: InstanceSave,
+) -> Result<(), SaveError> {
     until_some(|| async {
         match rows.save(save.clone()).await {
             Err(SaveError::Retry(_)) => None,
@@ -461,35 +382,4 @@ async fn save_for_ever(rows: Arc<dyn InstanceRows>, save: InstanceSave) -> Resul
         }
     })
     .await
-}
-
-fn cut_off(row: &Instance, capabilities: &Capabilities) -> Option<String> {
-    if !capabilities.providers.contains_key(&row.provider) {
-        Some(format!("provider `{}` is not configured", row.provider))
-    } else if !capabilities.forges.contains_key(&row.forge) {
-        Some(format!("forge `{}` is not configured", row.forge))
-    } else {
-        None
-    }
-}
-
-fn log_end(exit: &ExitRecord) {
-    let facts = exit.exit.as_ref();
-    info!(
-        pool.id = %exit.pool, instance.id = %exit.instance,
-        exit_code = facts.and_then(|facts| facts.code),
-        signal = facts.and_then(|facts| facts.signal),
-        reason = facts.and_then(|facts| facts.reason.as_deref()),
-        verdict = %exit.verdict.class,
-        "runner terminated"
-    );
-    if let Tail::Captured(tail) = &exit.tail {
-        info!(
-            pool.id = %exit.pool, instance.id = %exit.instance,
-            job.id = exit.job.as_ref().map(tracing::field::display),
-            ended_at = facts.and_then(|facts| facts.ended_at).map(tracing::field::display),
-            tail = %tail,
-            "runner death log captured"
-        );
-    }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::asks::Asked;
-use super::call::CallKind;
-use super::step::Input;
-use super::{Answer, MachineCall, Permit, birth};
+use super::effect::{EffectKind, EffectOutcome};
+use super::origin::requested_row;
+use super::removal::RetireRequest;
+use super::transition::InstanceInput;
+use super::{MachineCall, Permit};
 use crate::mail::NoAnswer;
 use crate::model::{
     Began, Binding, Conclusion, End, ExitFacts, ExitReport, ForgeId, Generation, HeldOffer,
@@ -54,31 +55,31 @@ fn job(number: u64) -> JobId {
     JobId { forge: ForgeId::from("github"), number }
 }
 
-pub(super) fn began() -> Timestamp {
+pub(super) fn started_at() -> Timestamp {
     Timestamp::UNIX_EPOCH
 }
 
 pub(super) fn now() -> Timestamp {
-    after(began(), Duration::from_secs(3))
+    after(started_at(), Duration::from_secs(3))
 }
 
 /// Returns the plainest instance that can be in the state: late-bound where only that can be.
 pub(super) fn in_state(state: State) -> (Instance, Binding) {
     let binding = if state == State::Reserved { Binding::Late } else { Binding::Early };
-    let mut row = birth::requested_row(InstanceId::from("linux-1"), &spec(binding), began());
+    let mut row = requested_row(InstanceId::from("linux-1"), &spec(binding), started_at());
     row.state = state;
     if state == State::PendingCreate {
         return (row, binding);
     }
     let known = Registration::Known { name: RunnerName::from("linux-1"), id: RunnerId(7) };
     row.mints = 1;
-    row.create_called_at = Some(began());
+    row.create_called_at = Some(started_at());
     row.registration = known;
     if state.was_created() {
-        row.seen_at = Some(began());
+        row.seen_at = Some(started_at());
     }
     if state.is_booted() {
-        row.ready_at = Some(began());
+        row.ready_at = Some(started_at());
         row.once_started = true;
     }
     match state {
@@ -90,12 +91,12 @@ pub(super) fn in_state(state: State) -> (Instance, Binding) {
         State::Busy => row.executing = Some(job(1)),
         State::Retiring => {
             let (urgency, reason) = (Urgency::Retire, Reason::Surplus);
-            row.removal = Some(RemovalRequest { urgency, reason, by: None, at: began() });
+            row.removal = Some(RemovalRequest { urgency, reason, by: None, at: started_at() });
         }
         State::Ended => row.end = Some(End::Exited(ExitFacts::default())),
         State::PendingDelete | State::Deleting | State::Deleted => {
             let kind = WarrantKind::Idle;
-            row.warrant = Some(Warrant { kind, evidence: vec![], at: began() });
+            row.warrant = Some(Warrant { kind, evidence: vec![], at: started_at() });
             row.verdict = Some(VerdictClass::Removed);
         }
         State::PendingCreate | State::Creating | State::Starting | State::Idle => {}
@@ -103,7 +104,7 @@ pub(super) fn in_state(state: State) -> (Instance, Binding) {
     (row, binding)
 }
 
-/// Puts an instance where its mint is awaited.
+/// Puts an instance where its mint is in flight.
 pub(super) fn being_minted(row: &mut Instance) {
     match row.state {
         State::Creating => row.create_called_at = None,
@@ -124,7 +125,7 @@ pub(super) fn being_minted(row: &mut Instance) {
     row.registration = Registration::Uncertain(RunnerName::from("linux-1"));
 }
 
-fn view(phase: MachinePhase, worker: Worker) -> MachineView {
+pub(super) fn view(phase: MachinePhase, worker: Worker) -> MachineView {
     MachineView {
         name: MachineName::from("linux-1"),
         uid: None,
@@ -138,160 +139,182 @@ fn view(phase: MachinePhase, worker: Worker) -> MachineView {
     }
 }
 
-fn ask(urgency: Urgency, reason: Reason) -> Input {
+fn ask(urgency: Urgency, reason: Reason) -> InstanceInput {
     let by = (urgency > Urgency::Retire)
         .then(|| RequestedBy { who: "ops".into(), why: "because".into() });
-    Input::Retire(Asked { urgency, reason, evidence: String::new(), by })
+    InstanceInput::Retire(RetireRequest { urgency, reason, evidence: String::new(), by })
 }
 
-fn look(seen: Sighting<MachineView>) -> Answer {
-    Answer::Machine { begun: now(), seen }
+fn look(seen: Sighting<MachineView>) -> EffectOutcome {
+    EffectOutcome::Machine { begun: now(), seen }
 }
 
-fn over(names_us: bool, conclusion: Conclusion) -> Input {
+fn over(names_us: bool, conclusion: Conclusion) -> InstanceInput {
     let conclusion = Some(conclusion);
-    Input::JobOver(JobOver { job: job(1), conclusion, names_us, at: now() })
+    InstanceInput::JobOver(JobOver { job: job(1), conclusion, names_us, at: now() })
 }
 
 fn online() -> RunnerView {
     RunnerView { name: "linux-1".into(), id: RunnerId(7), online: true, busy: false }
 }
 
-fn says(setup: Setup) -> Input {
-    Input::MachineCalled(1, MachineCall::ReportSetup(setup, "in its words".into()))
+fn says(setup: Setup) -> InstanceInput {
+    InstanceInput::MachineCalled(1, MachineCall::ReportSetup(setup, "in its words".into()))
 }
 
-/// An input by name, with the call it answers, made anew each time.
-pub(super) type Named = (&'static str, Option<CallKind>, Box<dyn Fn() -> Input>);
+/// An input by name, with the effect it answers, built anew each time.
+pub(super) type NamedInput = (&'static str, Option<EffectKind>, Box<dyn Fn() -> InstanceInput>);
 
 #[expect(clippy::too_many_lines, reason = "a table: one row an input")]
-pub(super) fn inputs() -> Vec<Named> {
-    fn answer(name: &'static str, kind: CallKind, make: fn() -> Answer) -> Named {
-        (name, Some(kind), Box::new(move || Input::Answered(1, make())))
+pub(super) fn inputs() -> Vec<NamedInput> {
+    fn answer(name: &'static str, kind: EffectKind, new: fn() -> EffectOutcome) -> NamedInput {
+        (name, Some(kind), Box::new(move || InstanceInput::EffectDone(1, new())))
     }
-    fn message(name: &'static str, make: fn() -> Input) -> Named {
-        (name, None, Box::new(make))
+    fn message(name: &'static str, new: fn() -> InstanceInput) -> NamedInput {
+        (name, None, Box::new(new))
     }
     vec![
-        message("start", || Input::Start),
-        message("revived", || Input::Revived { panicked: true }),
-        message("wake", || Input::Wake),
-        message("permit start", || Input::Permit(Permit::Start)),
-        message("permit delete", || Input::Permit(Permit::Delete)),
-        answer("created", CallKind::Create, || {
-            Answer::Created(Ok(view(MachinePhase::Booting, Worker::Absent)))
+        message("start", || InstanceInput::Start),
+        message("revived", || InstanceInput::Revived { panicked: true }),
+        message("wake", || InstanceInput::Wake),
+        message("permit start", || InstanceInput::Permit(Permit::Start)),
+        message("permit delete", || InstanceInput::Permit(Permit::Delete)),
+        answer("created", EffectKind::Create, || {
+            EffectOutcome::Created(Ok(view(MachinePhase::Booting, Worker::Absent)))
         }),
-        answer("create refused", CallKind::Create, || {
-            Answer::Created(Err(CreateError::Refused { machine: "m".into(), why: "no".into() }))
+        answer("create refused", EffectKind::Create, || {
+            EffectOutcome::Created(Err(CreateError::Refused {
+                machine: "m".into(),
+                why: "no".into(),
+            }))
         }),
-        answer("create unanswered", CallKind::Create, || {
-            Answer::Created(Err(CreateError::Unanswered { machine: "m".into(), why: "?".into() }))
+        answer("create unanswered", EffectKind::Create, || {
+            EffectOutcome::Created(Err(CreateError::Unanswered {
+                machine: "m".into(),
+                why: "?".into(),
+            }))
         }),
-        answer("minted", CallKind::Mint, || {
-            Answer::Minted(Ok(Minted { id: RunnerId(7), jit: Jit::new("jit") }))
+        answer("minted", EffectKind::Mint, || {
+            EffectOutcome::Minted(Ok(Minted { id: RunnerId(7), jit: Jit::new("jit") }))
         }),
-        answer("mint taken", CallKind::Mint, || {
-            Answer::Minted(Err(MintError::Taken("linux-1".into())))
+        answer("mint taken", EffectKind::Mint, || {
+            EffectOutcome::Minted(Err(MintError::Taken("linux-1".into())))
         }),
-        answer("mint later", CallKind::Mint, || {
-            Answer::Minted(Err(MintError::Later { after: None, why: "rate".into() }))
+        answer("mint later", EffectKind::Mint, || {
+            EffectOutcome::Minted(Err(MintError::Later { after: None, why: "rate".into() }))
         }),
-        answer("mint refused", CallKind::Mint, || {
-            Answer::Minted(Err(MintError::Refused { why: "no".into() }))
+        answer("mint refused", EffectKind::Mint, || {
+            EffectOutcome::Minted(Err(MintError::Refused { why: "no".into() }))
         }),
-        answer("mint unanswered", CallKind::Mint, || {
-            Answer::Minted(Err(MintError::Unanswered { why: "?".into() }))
+        answer("mint unanswered", EffectKind::Mint, || {
+            EffectOutcome::Minted(Err(MintError::Unanswered { why: "?".into() }))
         }),
-        answer("removed 204", CallKind::Deregister, || {
-            Answer::Deregistered(Ok(Deregistered::Removed))
+        answer("removed 204", EffectKind::Deregister, || {
+            EffectOutcome::Deregistered(Ok(Deregistered::Removed))
         }),
-        answer("removed 404", CallKind::Deregister, || {
-            Answer::Deregistered(Ok(Deregistered::NotFound))
+        answer("removed 404", EffectKind::Deregister, || {
+            EffectOutcome::Deregistered(Ok(Deregistered::NotFound))
         }),
-        answer("removed 422", CallKind::Deregister, || {
-            Answer::Deregistered(Ok(Deregistered::Working))
+        answer("removed 422", EffectKind::Deregister, || {
+            EffectOutcome::Deregistered(Ok(Deregistered::Working))
         }),
-        answer("removed ?", CallKind::Deregister, || {
-            Answer::Deregistered(Err(ForgeError::Later { after: None, why: "?".into() }))
+        answer("removed ?", EffectKind::Deregister, || {
+            EffectOutcome::Deregistered(Err(ForgeError::Later { after: None, why: "?".into() }))
         }),
-        answer("read running", CallKind::LookMachine, || {
+        answer("read running", EffectKind::ReadMachine, || {
             look(Sighting::Seen(view(MachinePhase::Running, Worker::Absent)))
         }),
-        answer("read worker", CallKind::LookMachine, || {
+        answer("read worker", EffectKind::ReadMachine, || {
             look(Sighting::Seen(view(MachinePhase::Running, Worker::Present)))
         }),
-        answer("read doubt", CallKind::LookMachine, || {
+        answer("read doubt", EffectKind::ReadMachine, || {
             look(Sighting::Seen(view(MachinePhase::Doubt("lost".into()), Worker::Unknown)))
         }),
-        answer("read over", CallKind::LookMachine, || {
+        answer("read over", EffectKind::ReadMachine, || {
             look(Sighting::Seen(view(MachinePhase::Over(ExitFacts::default()), Worker::Absent)))
         }),
-        answer("read absent", CallKind::LookMachine, || look(Sighting::Absent)),
-        answer("read ?", CallKind::LookMachine, || look(Sighting::Unknown("?".into()))),
-        answer("runner online", CallKind::LookRunner, || Answer::Runner {
+        answer("read absent", EffectKind::ReadMachine, || look(Sighting::Absent)),
+        answer("read ?", EffectKind::ReadMachine, || look(Sighting::Unknown("?".into()))),
+        answer("runner online", EffectKind::ReadRunner, || EffectOutcome::Runner {
             begun: now(),
             seen: Sighting::Seen(online()),
         }),
-        answer("runner absent", CallKind::LookRunner, || Answer::Runner {
+        answer("runner absent", EffectKind::ReadRunner, || EffectOutcome::Runner {
             begun: now(),
             seen: Sighting::Absent,
         }),
-        answer("work none", CallKind::LookWork, || Answer::Work {
+        answer("work none", EffectKind::FindWork, || EffectOutcome::Work {
             begun: now(),
             seen: Sighting::Absent,
         }),
-        answer("work found", CallKind::LookWork, || Answer::Work {
+        answer("work found", EffectKind::FindWork, || EffectOutcome::Work {
             begun: now(),
             seen: Sighting::Seen(job(1)),
         }),
-        answer("job running", CallKind::LookJob, || {
+        answer("job running", EffectKind::ReadJob, || {
             let (fact, runner) = (JobFact::InProgress, None);
-            Answer::Job(Sighting::Seen(JobReading { fact, runner, run_over: false }))
+            EffectOutcome::Job(Sighting::Seen(JobReading { fact, runner, run_over: false }))
         }),
-        answer("remains", CallKind::ExitReport, || {
-            Answer::ExitReport(ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] })
+        answer("exit report", EffectKind::GatherExitReport, || {
+            EffectOutcome::ExitReport(ExitReport {
+                exit: None,
+                tail: Tail::NotNeeded,
+                remarks: vec![],
+            })
         }),
-        answer("delete accepted", CallKind::Delete, || Answer::Deleted(Ok(Deletion::Accepted))),
-        answer("delete not found", CallKind::Delete, || Answer::Deleted(Ok(Deletion::NotFound))),
-        answer("delete failed", CallKind::Delete, || {
-            Answer::Deleted(Err(ProviderError::Later { after: None, why: "?".into() }))
+        answer("delete accepted", EffectKind::Delete, || {
+            EffectOutcome::Deleted(Ok(Deletion::Accepted))
         }),
-        answer("delivery allowed", CallKind::AskLedger, || Answer::Delivery {
+        answer("delete not found", EffectKind::Delete, || {
+            EffectOutcome::Deleted(Ok(Deletion::NotFound))
+        }),
+        answer("delete failed", EffectKind::Delete, || {
+            EffectOutcome::Deleted(Err(ProviderError::Later { after: None, why: "?".into() }))
+        }),
+        answer("delivery allowed", EffectKind::AskLedger, || EffectOutcome::Delivery {
             generation: Generation(1),
             allowed: Ok(true),
         }),
-        answer("delivery refused", CallKind::AskLedger, || Answer::Delivery {
+        answer("delivery refused", EffectKind::AskLedger, || EffectOutcome::Delivery {
             generation: Generation(1),
             allowed: Ok(false),
         }),
-        answer("delivery ?", CallKind::AskLedger, || Answer::Delivery {
+        answer("delivery ?", EffectKind::AskLedger, || EffectOutcome::Delivery {
             generation: Generation(1),
             allowed: Err(NoAnswer::Late),
         }),
-        answer("offer not open", CallKind::AskLedger, || Answer::OfferOpen {
+        answer("offer not open", EffectKind::AskLedger, || EffectOutcome::OfferOpen {
             generation: Generation(1),
             open: Ok(false),
         }),
-        message("stale answer", || Input::Answered(99, Answer::Deleted(Ok(Deletion::Accepted)))),
-        message("seen running", || Input::Seen(view(MachinePhase::Running, Worker::Unknown))),
-        message("seen worker", || Input::Seen(view(MachinePhase::Running, Worker::Present))),
-        message("seen over", || {
-            Input::Seen(view(MachinePhase::Over(ExitFacts::default()), Worker::Absent))
+        message("stale answer", || {
+            InstanceInput::EffectDone(99, EffectOutcome::Deleted(Ok(Deletion::Accepted)))
         }),
-        message("missed", || Input::Missed),
-        message("listed online", || Input::RunnerSeen(online())),
-        message("listed offline", || Input::RunnerSeen(RunnerView { online: false, ..online() })),
-        message("runner missed", || Input::RunnerMissed),
-        message("offer", || Input::Offer(job(2), Generation(1))),
-        message("offer again", || Input::Offer(job(1), Generation(1))),
+        message("seen running", || {
+            InstanceInput::Seen(view(MachinePhase::Running, Worker::Unknown))
+        }),
+        message("seen worker", || {
+            InstanceInput::Seen(view(MachinePhase::Running, Worker::Present))
+        }),
+        message("seen over", || {
+            InstanceInput::Seen(view(MachinePhase::Over(ExitFacts::default()), Worker::Absent))
+        }),
+        message("missed", || InstanceInput::Missed),
+        message("listed online", || InstanceInput::RunnerSeen(online())),
+        message("listed offline", || {
+            InstanceInput::RunnerSeen(RunnerView { online: false, ..online() })
+        }),
+        message("runner missed", || InstanceInput::RunnerMissed),
+        message("offer", || InstanceInput::Offer(job(2), Generation(1))),
+        message("offer again", || InstanceInput::Offer(job(1), Generation(1))),
         message("offer ended", || {
-            Input::OfferEnded(job(1), Generation(1), OfferEnd::TakenElsewhere)
+            InstanceInput::OfferEnded(job(1), Generation(1), OfferEnd::TakenElsewhere)
         }),
         message("old offer ended", || {
-            Input::OfferEnded(job(1), Generation(0), OfferEnd::TakenElsewhere)
+            InstanceInput::OfferEnded(job(1), Generation(0), OfferEnd::TakenElsewhere)
         }),
-        message("executing", || Input::Executing(job(1))),
-        message("executing other", || Input::Executing(job(2))),
+        message("executing", || InstanceInput::Executing(job(1))),
+        message("executing other", || InstanceInput::Executing(job(2))),
         message("job over here", || over(true, Conclusion::Success)),
         message("job cancelled here", || over(true, Conclusion::Cancelled)),
         message("job over", || over(false, Conclusion::Success)),
@@ -302,14 +325,16 @@ pub(super) fn inputs() -> Vec<Named> {
         message("delete", || ask(Urgency::Delete, Reason::Operator)),
         message("force", || ask(Urgency::Force, Reason::Operator)),
         message("forget", || ask(Urgency::Forget, Reason::Operator)),
-        message("poll", || Input::Poll),
-        message("asks for its jit", || Input::MachineCalled(1, MachineCall::RequestJit)),
+        message("poll", || InstanceInput::Poll),
+        message("asks for its jit", || InstanceInput::MachineCalled(1, MachineCall::RequestJit)),
         message("says installing", || says(Setup::Installing)),
         message("says idle", || says(Setup::Idle)),
         message("says failed", || says(Setup::Failed)),
         message("says what it runs", || {
-            Input::MachineCalled(1, MachineCall::ReportSystem("Ubuntu 24.04".into()))
+            InstanceInput::MachineCalled(1, MachineCall::ReportSystem("Ubuntu 24.04".into()))
         }),
-        message("word of another attempt", || Input::MachineCalled(2, MachineCall::RequestJit)),
+        message("call of another attempt", || {
+            InstanceInput::MachineCalled(2, MachineCall::RequestJit)
+        }),
     ]
 }

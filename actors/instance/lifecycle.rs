@@ -1,379 +1,502 @@
-//! What an owner does next: a plain function of its row, its notes and the time.
+//! The life cycle: which part takes an input, and which part drives a state.
 //!
-//! A letter is taken in as facts; then [`Turn::drive`] looks at where the instance stands
-//! and decides, in the same way after a letter, an alarm or a restart. Nothing here waits,
-//! asks the clock or touches the world.
+//! [`Lifecycle::step`] is the whole of an owner's thinking, as one function: what is known and what
+//! came in, to what is saved and what is done. An input is taken in as facts; then `drive` looks at
+//! where the instance stands and decides, in the same way after a message, an alarm or a restart.
+//!
+//! Each part keeps its volatile state to itself. A restart forgets all of it, on purpose: holds
+//! begin again, counts of absences begin again, and nothing is decided on stale reads. A part that
+//! needs another gets it as an argument and calls its methods.
 
-use std::time::Duration;
-
-use super::Answer;
-use super::call::{Call, CallKind};
-use super::registering::Proof;
-use super::turn::Turn;
-use super::vigil::Watch;
-use crate::mail::NoAnswer;
+use super::creation::{Creation, NotCreated};
+use super::deletion::MachineDeletion;
+use super::effect::EffectOutcome;
+#[cfg(test)]
+use super::effect::{EffectKind, EffectToken};
+use super::idle_check::{IdleCheck, IdleCriteria};
+use super::offers::OfferKeeper;
+use super::post_mortem::PostMortem;
+use super::probe::MachineProbe;
+use super::registration::{AbsenceProof, Registrar, RemovalProgress};
+use super::removal::{RemovalDecision, RetireRequest};
+use super::runner_check::RunnerCheck;
+use super::setup::SetupCalls;
+use super::transition::{Bookkeeping, InputReply, InstanceInput, Transition, TransitionResult};
+use super::work::Conclusions;
+use super::{Consent, Permit};
 use crate::model::{
-    Began, Conclusion, End, Generation, Instance, JobOver, OfferEnd, Policy, Reason, Registration,
-    State, Timestamp, Urgency, WarrantKind, What, Worker, after, is_due,
+    Conclusion, End, Instance, JobOver, MachinePhase, MachineView, PoolSpec, Reason, Refusal,
+    Registration, Sighting, State, Timestamp, Urgency, WarrantKind, What, Worker,
 };
-use crate::ports::{MintError, Minted};
+use crate::mutants::{self, Mutant};
+use crate::ports::{Handover, Seal};
 
-/// How often an owner in `reserved` asks the ledger whether its offer still stands.
-const OFFER_CHECK: Duration = Duration::from_mins(1);
-/// How often an owner whose work nobody can name looks for it.
-const WORK_CHECK: Duration = Duration::from_secs(30);
+/// What an owner remembers only while it lives, by part.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lifecycle {
+    bookkeeping: Bookkeeping,
+    creation: Creation,
+    registrar: Registrar,
+    setup: SetupCalls,
+    probe: MachineProbe,
+    runner_check: RunnerCheck,
+    offers: OfferKeeper,
+    idle_check: IdleCheck,
+    post_mortem: PostMortem,
+    deletion: MachineDeletion,
+}
 
-impl Turn<'_> {
-    /// Takes an answer from the outside; one that is not awaited is ignored.
-    pub(super) fn take_answer(&mut self, token: super::Token, answer: Answer) {
-        if !self.is_awaited(token) {
-            return;
+impl Lifecycle {
+    /// Begins for an owner; `cut_off` says why nothing can be called at all, if so.
+    pub(super) fn new(handover: Handover, cut_off: Option<String>) -> Self {
+        Self { bookkeeping: Bookkeeping::new(handover, cut_off), ..Self::default() }
+    }
+
+    /// Takes something in and decides.
+    pub(super) fn step(
+        &mut self,
+        row: &Instance,
+        input: InstanceInput,
+        spec: &PoolSpec,
+        seal: &dyn Seal,
+        now: Timestamp,
+    ) -> TransitionResult {
+        let bookkeeping = std::mem::take(&mut self.bookkeeping);
+        let mut ctx = Transition::begin(row, bookkeeping, spec, seal, now);
+        let reply = if row.state == State::Deleted {
+            InputReply::Nothing
+        } else {
+            self.handle(input, &mut ctx)
+        };
+        self.drive(&mut ctx);
+        ctx.mark_stuck();
+        let (result, bookkeeping) = ctx.finish(row, reply);
+        self.bookkeeping = bookkeeping;
+        result
+    }
+
+    /// Returns whether the machine was read since the owner started, or need not be.
+    pub(super) fn has_looked(&self) -> bool {
+        self.probe.has_looked()
+    }
+
+    pub(super) fn is_stuck(&self) -> bool {
+        self.bookkeeping.is_stuck()
+    }
+
+    // Inputs.
+
+    fn handle(&mut self, input: InstanceInput, ctx: &mut Transition<'_>) -> InputReply {
+        match input {
+            InstanceInput::Start | InstanceInput::Wake => {}
+            InstanceInput::Revived { panicked } => ctx.record(What::Respawned { panicked }),
+            InstanceInput::Permit(Permit::Start) => self.creation.permit(),
+            InstanceInput::Permit(Permit::Delete) => self.deletion.permit(),
+            InstanceInput::EffectDone(token, outcome) => {
+                if ctx.take_in_flight(token) {
+                    self.effect_done(outcome, ctx);
+                }
+            }
+            InstanceInput::Seen(view) => self.machine_seen(&view, ctx),
+            InstanceInput::Missed => self.probe.missed(ctx),
+            InstanceInput::RunnerSeen(view) => self.runner_check.seen(&view, ctx),
+            InstanceInput::RunnerMissed => RunnerCheck::missed(ctx),
+            InstanceInput::Offer(job, generation) => {
+                return InputReply::Offer(OfferKeeper::offered(&job, generation, ctx));
+            }
+            InstanceInput::OfferEnded(job, generation, why) => {
+                self.conclusions().execution_taken_back(&job, why, ctx);
+                OfferKeeper::ended(&job, generation, why, ctx);
+            }
+            InstanceInput::Executing(job) => self.conclusions().executing(job, ctx),
+            InstanceInput::JobOver(over) => self.conclusions().job_over(over, ctx),
+            InstanceInput::Retire(request) => {
+                return InputReply::Retire(self.removal_requested(request, ctx));
+            }
+            InstanceInput::Poll => self.probe.polled(ctx),
+            InstanceInput::MachineCalled(attempt, call) => {
+                let answer = self.setup.called(attempt, call, &mut self.probe, ctx);
+                return InputReply::MachineCalled(answer);
+            }
         }
-        match answer {
-            Answer::Created(answer) => self.take_created(answer),
-            Answer::Minted(answer) if self.row.state == State::Creating => {
-                self.take_mint_for_create(answer);
+        InputReply::Nothing
+    }
+
+    fn effect_done(&mut self, outcome: EffectOutcome, ctx: &mut Transition<'_>) {
+        match outcome {
+            EffectOutcome::Created(Ok(view)) => {
+                self.probe.skip_first_read();
+                self.machine_seen(&view, ctx);
             }
-            Answer::Minted(answer) => self.take_mint_for_offer(answer),
-            Answer::Deregistered(answer) => {
-                let works = self.take_removal(&answer);
-                if works && self.row.state == State::Retiring {
-                    self.work_proven("the forge refused to remove the runner: it works");
-                }
+            EffectOutcome::Created(Err(error)) => {
+                let created = Creation::failed(error, &mut self.probe, ctx);
+                self.end_if_not_created(created, ctx);
             }
-            Answer::Machine { begun, seen } => self.take_machine(begun, seen),
-            Answer::Runner { begun, seen } => {
-                if matches!(self.row.registration, Registration::Uncertain(_)) {
-                    self.take_runner_for_removal(&seen);
+            EffectOutcome::Minted(answer) if ctx.row.state == State::Creating => {
+                let created = Creation::minted(answer, &mut self.registrar, &mut self.probe, ctx);
+                self.end_if_not_created(created, ctx);
+            }
+            EffectOutcome::Minted(answer) => {
+                self.offers.minted(answer, &mut self.registrar, ctx);
+            }
+            EffectOutcome::Deregistered(answer) => {
+                let progress = self.registrar.deregistered(&answer, ctx);
+                self.removal_progressed(progress, ctx);
+            }
+            EffectOutcome::Machine { begun, seen } => self.machine_read(begun, seen, ctx),
+            EffectOutcome::Runner { begun, seen } => {
+                if matches!(ctx.row.registration, Registration::Uncertain(_)) {
+                    let progress = self.registrar.looked_up(&seen, ctx);
+                    self.removal_progressed(progress, ctx);
                 } else {
-                    self.take_offline_check(begun, &seen);
+                    self.runner_check.read(begun, &seen, ctx);
                 }
             }
-            Answer::Work { begun, seen } => self.take_work(begun, seen),
-            Answer::Job(seen) => self.take_job(seen),
-            Answer::ExitReport(exit_report) => self.take_exit_report(exit_report),
-            Answer::Deleted(answer) => self.take_deletion(answer),
-            Answer::Delivery { generation, allowed } => self.take_delivery(generation, allowed),
-            Answer::OfferOpen { generation, open } => {
-                let job = self.row.offer.as_ref().map(|held| held.job.clone());
-                if let (Some(job), Ok(false)) = (job, open) {
-                    self.offer_ended(&job, generation, OfferEnd::Lapsed);
-                }
+            EffectOutcome::Work { seen: Sighting::Seen(job), .. } => {
+                self.conclusions().executing(job, ctx);
+            }
+            EffectOutcome::Work { begun, seen } => {
+                self.idle_check.forge_answered(begun, &seen, ctx);
+            }
+            EffectOutcome::Job(seen) => self.post_mortem.job_read(seen),
+            EffectOutcome::ExitReport(exit_report) => self.post_mortem.exit_report(exit_report),
+            EffectOutcome::Deleted(answer) => self.deletion.deleted(answer, &mut self.probe, ctx),
+            EffectOutcome::Delivery { generation, allowed } => {
+                self.offers.delivery_confirmed(generation, allowed, ctx);
+            }
+            EffectOutcome::OfferOpen { generation, open } => {
+                OfferKeeper::offer_confirmed(generation, open, ctx);
             }
         }
     }
 
-    /// Decides what to do next, until nothing changes any more.
-    pub(super) fn drive(&mut self) {
+    /// Takes the answer to a direct read of the machine.
+    fn machine_read(
+        &mut self,
+        begun: Timestamp,
+        seen: Sighting<MachineView>,
+        ctx: &mut Transition<'_>,
+    ) {
+        match seen {
+            Sighting::Seen(view) => {
+                self.probe.found(ctx);
+                self.machine_seen(&view, ctx);
+                self.idle_check.machine_answered(begun, view.worker, ctx);
+                self.deletion.machine_found(&mut self.probe, ctx);
+            }
+            Sighting::Absent => {
+                if self.probe.not_found(begun) {
+                    self.machine_absent(begun, ctx);
+                }
+            }
+            Sighting::Unknown(_) => {
+                self.idle_check.machine_answered(begun, Worker::Unknown, ctx);
+                self.probe.read_failed(ctx);
+            }
+        }
+    }
+
+    /// Takes what a machine looks like, from a direct read, a watch or a listing.
+    fn machine_seen(&mut self, view: &MachineView, ctx: &mut Transition<'_>) {
+        if !self.probe.observe(view, ctx) {
+            return;
+        }
+        if let MachinePhase::Over(exit) = &view.phase {
+            self.post_mortem.machine_over(End::Exited(exit.clone()), ctx);
+        }
+        if view.leaving {
+            self.post_mortem.gather_early(ctx);
+        }
+        if view.worker == Worker::Present {
+            self.conclusions().work_proven("the machine shows a worker", ctx);
+        }
+    }
+
+    /// Takes a direct read that did not find the machine.
+    fn machine_absent(&mut self, begun: Timestamp, ctx: &mut Transition<'_>) {
+        match ctx.row.state {
+            State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring => {
+                if self.probe.confirms_absence(begun, ctx) {
+                    let deleted_externally = self.probe.is_leaving();
+                    self.post_mortem.machine_over(End::Gone { deleted_externally }, ctx);
+                }
+            }
+            State::Creating => {
+                let created = Creation::machine_absent(begun, &mut self.probe, ctx);
+                self.end_if_not_created(created, ctx);
+            }
+            State::Deleting => self.deletion.machine_absent(begun, &mut self.probe, ctx),
+            State::PendingCreate | State::Ended | State::PendingDelete | State::Deleted => {}
+        }
+    }
+
+    fn end_if_not_created(&mut self, created: Result<(), NotCreated>, ctx: &mut Transition<'_>) {
+        if let Err(not_created) = created {
+            self.post_mortem.machine_over(not_created.into(), ctx);
+        }
+    }
+
+    fn removal_progressed(&mut self, progress: RemovalProgress, ctx: &mut Transition<'_>) {
+        match (progress, ctx.row.state) {
+            // Reads begun before the removal prove nothing about a machine that might have come
+            // online.
+            (RemovalProgress::Gone, State::Creating) => self.probe.discard_absences(),
+            (RemovalProgress::JobRuns, State::Retiring) => {
+                let why = "the forge refused to remove the runner: it works";
+                self.conclusions().work_proven(why, ctx);
+            }
+            (RemovalProgress::Pending | RemovalProgress::Gone | RemovalProgress::JobRuns, _) => {}
+        }
+    }
+
+    /// Answers a request to go.
+    fn removal_requested(
+        &mut self,
+        request: RetireRequest,
+        ctx: &mut Transition<'_>,
+    ) -> Result<Consent, Refusal> {
+        match request.decide(ctx.row.state) {
+            RemovalDecision::Consent(consent) => {
+                if request.matters(ctx.row.state) {
+                    ctx.request_removal(request.urgency, request.reason, request.by);
+                }
+                Ok(consent)
+            }
+            RemovalDecision::ReadMachine => {
+                self.believe_the_reaper(request.urgency, ctx);
+                self.probe.read_now(ctx);
+                Ok(Consent::Looking)
+            }
+            RemovalDecision::ReadRunner => {
+                self.runner_check.suspect();
+                Ok(Consent::Looking)
+            }
+            RemovalDecision::Refuse(why) => {
+                ctx.record(What::Refused { request: request.text(), why });
+                Err(why)
+            }
+        }
+    }
+
+    /// Makes the mistakes that take a listing for proof, where one of them is chosen: without this
+    /// the owner itself would save what they mean to break.
+    fn believe_the_reaper(&mut self, urgency: Urgency, ctx: &mut Transition<'_>) {
+        if mutants::is(Mutant::ListingProvesAbsence) {
+            self.post_mortem.machine_over(End::Gone { deleted_externally: false }, ctx);
+        }
+        let takes_findings_for_warrants =
+            mutants::is(Mutant::ReaperDeletesDirectly) || mutants::is(Mutant::MissingClaimKills);
+        if urgency == Urgency::Force && takes_findings_for_warrants {
+            let evidence = vec!["the reaper says so".into()];
+            self.post_mortem.open(WarrantKind::Idle, evidence, ctx);
+        }
+    }
+
+    // States.
+
+    /// Decides what to do next, until the state does not change any more.
+    fn drive(&mut self, ctx: &mut Transition<'_>) {
         for _ in 0..State::ALL.len() {
-            let before = self.row.state;
-            self.drive_once();
-            if self.row.state == before {
+            let before = ctx.row.state;
+            self.deletion.drive_forgotten(&mut self.post_mortem, ctx);
+            self.post_mortem.open_if_forced(ctx);
+            self.post_mortem.void_if_began(ctx);
+            if !self.post_mortem.is_open() {
+                self.drive_state(ctx);
+            }
+            // The state may have opened it.
+            if self.post_mortem.is_open() {
+                self.probe.drive(ctx);
+                self.post_mortem.drive(ctx);
+            }
+            if ctx.row.state == before {
                 break;
             }
         }
-        self.mark_stuck();
     }
 
-    fn drive_once(&mut self) {
-        self.drive_forgotten();
-        self.drive_forced();
-        if self.row.once_started {
-            // It began during its post-mortem: the watch that was held is judged anew.
-            self.notes.closing.take_if(|closing| closing.warrant.kind == WarrantKind::NeverBegan);
-        }
-        if self.notes.closing.is_none() {
-            self.drive_state();
-        }
-        if self.notes.closing.is_some() {
-            self.drive_look();
-            self.drive_closing();
-        }
-    }
-
-    fn drive_state(&mut self) {
-        match self.row.state {
-            State::PendingCreate => self.drive_pending_create(),
-            State::Creating => self.drive_creating(),
-            State::Starting => self.drive_starting(),
-            State::Idle => self.drive_idle(),
-            State::Reserved => self.drive_reserved(),
-            State::Busy => self.drive_busy(),
-            State::Retiring => self.drive_retiring(),
-            State::Ended => self.drive_ended(),
-            State::PendingDelete => self.drive_pending_delete(),
-            State::Deleting => self.drive_deleting(),
+    fn drive_state(&mut self, ctx: &mut Transition<'_>) {
+        match ctx.row.state {
+            State::PendingCreate => {
+                self.creation.drive_pending(&mut self.registrar, &mut self.probe, ctx);
+            }
+            State::Creating => {
+                let created = Creation::drive(&mut self.registrar, &mut self.probe, ctx);
+                self.end_if_not_created(created, ctx);
+            }
+            State::Starting => self.drive_starting(ctx),
+            State::Idle => self.drive_idle(ctx),
+            State::Reserved => {
+                self.probe.drive(ctx);
+                self.offers.drive(&mut self.registrar, ctx);
+            }
+            State::Busy => self.drive_busy(ctx),
+            State::Retiring => self.drive_retiring(ctx),
+            State::Ended => self.post_mortem.open_after_end(ctx),
+            State::PendingDelete => self.deletion.drive_pending(&mut self.probe, ctx),
+            State::Deleting => self.deletion.drive(&mut self.registrar, &self.probe, ctx),
             State::Deleted => {}
         }
     }
 
-    fn drive_starting(&mut self) {
-        self.drive_look();
+    fn drive_starting(&mut self, ctx: &mut Transition<'_>) {
+        self.probe.drive(ctx);
         // Its job may have begun, and even ended, before the machine was seen.
-        if self.row.executing.is_some() {
-            self.work_proven("the forge proved a job here");
-        } else if self.row.removal.is_some() {
-            self.retire(self.why_going());
-        } else if self.row.ready_at.is_some() {
-            self.go(State::Idle, "its runner is ready");
-        } else if self.has_passed(self.row.since, self.policy().boot_timeout) {
-            self.drive_boot_deadline();
-        }
-    }
-
-    /// Past the deadline the forge is asked twice whether the runner ever came online; a
-    /// machine that proves by itself that its runner never started needs no second witness.
-    fn drive_boot_deadline(&mut self) {
-        let askable = matches!(self.row.registration, Registration::Known { .. });
-        if !askable || self.row.once_started || self.drive_offline_check() {
-            self.removal(Urgency::Retire, Reason::BootDeadline, None);
-            self.retire("not ready in time");
-        }
-    }
-
-    fn drive_idle(&mut self) {
-        self.drive_look();
-        if self.works() {
-            self.work_proven("the forge proved a job here");
-        } else if self.row.removal.is_some() {
-            self.retire(self.why_going());
-        } else if self.notes.offline.suspected && self.drive_offline_check() {
-            // A runner that lost the forge is no capacity, however well its machine looks.
-            let (reason, why) = if self.notes.offline.absent {
-                (Reason::Unregistered, "its registration is gone")
-            } else {
-                (Reason::Offline, "its runner is offline")
-            };
-            self.removal(Urgency::Retire, reason, None);
-            self.retire(why);
-        }
-    }
-
-    fn drive_reserved(&mut self) {
-        self.drive_look();
-        let Some(held) = self.row.offer.clone() else {
-            self.go(State::Idle, "it holds no offer");
-            return;
-        };
-        // One that shall go gives back what it has not promised for certain yet.
-        let promising = self.is_under_way(CallKind::AskLedger);
-        if self.row.removal.is_some() && !held.delivered && !promising {
-            self.row.offer = None;
-            self.row.sealed_jit = None;
-            self.tell(What::OfferEnded(held.job.clone(), OfferEnd::Refused));
-            self.returned_offer = Some(held);
-            self.go(State::Idle, "it shall go");
-            return;
-        }
-        let in_hand = self.row.sealed_jit.is_some()
-            && matches!(self.row.registration, Registration::Known { .. });
-        if !held.delivered && !in_hand {
-            self.drive_mint();
-        }
-        // Nobody may wait for an offer that the ledger ended while it could not tell us.
-        let now = self.now;
-        let at = *self.notes.ledger_at.get_or_insert(now);
-        if self.is_under_way(CallKind::AskLedger) || !self.is_time(at) {
-            return;
-        }
-        self.notes.ledger_at = Some(after(now, OFFER_CHECK));
-        self.wake_at(after(now, OFFER_CHECK));
-        if !held.delivered && in_hand {
-            self.call(Call::AskDelivery(held.job, held.generation));
-        } else {
-            self.call(Call::AskOpen(held.job, held.generation));
-        }
-    }
-
-    fn take_mint_for_offer(&mut self, answer: Result<Minted, MintError>) {
-        let refused = matches!(&answer, Err(MintError::Refused { .. }));
-        let minted = self.take_mint(answer);
-        if self.row.state != State::Reserved {
-            return;
-        }
-        if let Some(minted) = minted {
-            self.row.sealed_jit = Some(self.seal.seal(&minted.jit));
-            self.notes.ledger_at = Some(self.now);
-        } else if refused && let Some(held) = self.row.offer.take_if(|held| !held.delivered) {
-            self.tell(What::OfferEnded(held.job.clone(), OfferEnd::Refused));
-            self.returned_offer = Some(held);
-            self.go(State::Idle, "the forge would not register it");
-        }
-    }
-
-    fn take_delivery(&mut self, generation: Generation, allowed: Result<bool, NoAnswer>) {
-        let Some(held) = &mut self.row.offer else {
-            return;
-        };
-        if held.generation != generation || self.row.state != State::Reserved {
-            return;
-        }
-        let job = held.job.clone();
-        match allowed {
-            Ok(true) => {
-                held.delivered = true;
-                self.notes.ledger_at = Some(after(self.now, OFFER_CHECK));
-                self.tell(What::Delivered(job));
+        if ctx.row.executing.is_some() {
+            self.conclusions().work_proven("the forge proved a job here", ctx);
+        } else if ctx.row.removal.is_some() {
+            self.retire(ctx.removal_reason(), ctx);
+        } else if ctx.row.ready_at.is_some() {
+            ctx.move_to(State::Idle, "its runner is ready");
+        } else if ctx.has_passed(ctx.row.since, ctx.policy().boot_timeout) {
+            // The forge is asked twice whether the runner ever came online; a machine that proves
+            // by itself that its runner never started needs no second witness.
+            let askable = matches!(ctx.row.registration, Registration::Known { .. });
+            if !askable || ctx.row.once_started || self.runner_check.drive(ctx) {
+                ctx.request_removal(Urgency::Retire, Reason::BootDeadline, None);
+                self.retire("not ready in time", ctx);
             }
-            Ok(false) => self.offer_ended(&job, generation, OfferEnd::Lapsed),
-            Err(_) => self.notes.ledger_at = Some(after(self.now, Duration::from_secs(5))),
         }
     }
 
-    fn drive_busy(&mut self) {
-        self.drive_look();
-        match self.row.job_over.clone() {
-            Some(over) => self.drive_job_over(&over),
-            None if self.row.executing.is_none() => self.drive_unknown_work(),
+    fn drive_idle(&mut self, ctx: &mut Transition<'_>) {
+        self.probe.drive(ctx);
+        if ctx.is_working() {
+            self.conclusions().work_proven("the forge proved a job here", ctx);
+        } else if ctx.row.removal.is_some() {
+            self.retire(ctx.removal_reason(), ctx);
+        } else if self.runner_check.is_suspected() && self.runner_check.drive(ctx) {
+            // A runner that lost the forge is no capacity, however well its machine looks.
+            let (reason, why) = self.runner_check.removal();
+            ctx.request_removal(Urgency::Retire, reason, None);
+            self.retire(why, ctx);
+        }
+    }
+
+    fn drive_busy(&mut self, ctx: &mut Transition<'_>) {
+        self.probe.drive(ctx);
+        match ctx.row.job_over.clone() {
+            Some(over) => self.drive_job_over(&over, ctx),
+            None if ctx.row.executing.is_none() => self.drive_unnamed_work(ctx),
             None => {}
         }
     }
 
     /// The job is over at the forge; the machine usually ends by itself first.
-    fn drive_job_over(&mut self, over: &JobOver) {
+    fn drive_job_over(&mut self, over: &JobOver, ctx: &mut Transition<'_>) {
         let cancelled = over.conclusion.as_ref() == Some(&Conclusion::Cancelled);
-        let (kind, watch) = match (over.names_us, cancelled) {
-            (true, false) => {
-                let hold = self.policy().linger;
-                (WarrantKind::Served, Watch { proof: Proof::Once, hold, look: false })
-            }
+        let (kind, criteria) = match (over.names_us, cancelled) {
+            (true, false) => (WarrantKind::Served, IdleCriteria::after_its_job(ctx)),
             // Cancelled before pick-up, it may still listen and take another.
-            (true, true) => (WarrantKind::Served, self.full_watch()),
+            (true, true) => (WarrantKind::Served, IdleCriteria::full(ctx)),
             (false, _) => {
-                if !self.has_passed(over.at, self.policy().zombie_after) {
+                if !ctx.has_passed(over.at, ctx.policy().zombie_after) {
                     return;
                 }
-                (WarrantKind::Zombie, self.full_watch())
+                (WarrantKind::Zombie, IdleCriteria::full(ctx))
             }
         };
-        if let Some(seen) = self.drive_watch(watch) {
-            self.close(kind, vec![format!("job {} is over at the forge", over.job), seen]);
+        if let Some(seen) = self.idle_check.drive(criteria, &mut self.registrar, ctx) {
+            let evidence = vec![format!("job {} is over at the forge", over.job), seen];
+            self.post_mortem.open(kind, evidence, ctx);
         }
     }
 
-    /// Something ran here, or so the forge said once, and nobody can name it. It goes back to
-    /// `retiring`, with the full hold and look, when the witness says no worker or a repeated
-    /// deregistration is accepted.
-    fn drive_unknown_work(&mut self) {
-        // Only who was to go anyway is deregistered again, and never under a worker's hands.
-        let asked = self.row.removal.is_some() && self.notes.worker != Some(Worker::Present);
-        let had_registration = self.row.registration.may_exist();
-        if asked && had_registration && self.drive_removal(Proof::Twice) {
-            self.spent("its registration could be removed");
+    /// Something ran here, or so the forge said once, and it cannot be named. The instance goes
+    /// back to `retiring`, with the full hold and look, when the witness says no worker or a
+    /// repeated deregistration is accepted.
+    fn drive_unnamed_work(&mut self, ctx: &mut Transition<'_>) {
+        // Only an instance that was to go anyway is deregistered again, and never while a worker
+        // is seen.
+        let was_to_go = ctx.row.removal.is_some() && !self.probe.shows_worker();
+        let free = if was_to_go
+            && ctx.row.registration.may_exist()
+            && self.registrar.drive_removal(AbsenceProof::Twice, ctx)
+        {
+            Some("its registration could be removed".to_owned())
+        } else {
+            self.idle_check.drive_unnamed_work(ctx)
+        };
+        if let Some(free) = free {
+            ctx.request_removal(Urgency::Retire, Reason::Spent, None);
+            self.retire(format!("no job is known here and {free}"), ctx);
+        }
+    }
+
+    fn drive_retiring(&mut self, ctx: &mut Transition<'_>) {
+        if ctx.is_working() {
+            self.conclusions().work_proven("the forge proved a job here", ctx);
             return;
         }
-        let now = self.now;
-        let at = *self.notes.vigil.look_at.get_or_insert(after(now, WORK_CHECK));
-        if let Some(free) = self.notes.vigil.free.take() {
-            self.spent(&free);
-        } else if self.is_time(at) {
-            self.look_decisively();
-        }
-    }
-
-    fn spent(&mut self, why: &str) {
-        self.removal(Urgency::Retire, Reason::Spent, None);
-        self.retire(format!("no job is known here and {why}"));
-    }
-
-    /// Begins the watch, from its beginning.
-    fn retire(&mut self, why: impl Into<String>) {
-        self.notes.vigil = super::notes::Vigil::default();
-        self.notes.removal.gone_at = None;
-        self.go(State::Retiring, why);
-    }
-
-    fn drive_retiring(&mut self) {
-        if self.works() {
-            self.work_proven("the forge proved a job here");
-            return;
-        }
-        self.drive_look();
-        let watch = self.full_watch();
-        if let Some(seen) = self.drive_watch(watch) {
-            let mut evidence = vec![self.why_going(), seen];
-            let kind = if self.is_never_began() {
+        self.probe.drive(ctx);
+        let criteria = IdleCriteria::full(ctx);
+        if let Some(seen) = self.idle_check.drive(criteria, &mut self.registrar, ctx) {
+            let mut evidence = vec![ctx.removal_reason(), seen];
+            let kind = if self.never_began(ctx) {
                 evidence.push("its runner never started".into());
                 WarrantKind::NeverBegan
             } else {
                 WarrantKind::Idle
             };
-            self.close(kind, evidence);
+            self.post_mortem.open(kind, evidence, ctx);
         }
     }
 
-    fn drive_ended(&mut self) {
-        let evidence = match &self.row.end {
-            Some(End::Exited(_)) => "the machine was seen to end".to_owned(),
-            Some(End::Gone { .. }) => "two direct reads found nothing".to_owned(),
-            Some(End::NotCreated { why }) => why.clone(),
-            None => "the machine is over".to_owned(),
-        };
-        self.close(WarrantKind::OwnEnd, vec![evidence]);
+    /// Begins the idle check, from its beginning.
+    fn retire(&mut self, why: impl Into<String>, ctx: &mut Transition<'_>) {
+        self.idle_check.reset();
+        self.registrar.restart_hold();
+        ctx.move_to(State::Retiring, why);
     }
 
-    /// Returns whether positive proof says that nothing ever worked here.
-    fn is_never_began(&self) -> bool {
+    /// Returns whether positive proof says that no runner ever worked here.
+    fn never_began(&self, ctx: &Transition<'_>) -> bool {
         let too_late =
-            self.row.removal.as_ref().is_some_and(|removal| removal.reason == Reason::BootDeadline);
-        let proven = self.notes.began == Some(Began::Never) || self.notes.offline.proven;
-        too_late && proven && !self.row.once_started && self.row.ready_at.is_none()
+            ctx.row.removal.as_ref().is_some_and(|removal| removal.reason == Reason::BootDeadline);
+        let proven = self.probe.never_began() || self.runner_check.is_proven();
+        too_late && proven && !ctx.row.once_started && ctx.row.ready_at.is_none()
     }
 
-    /// Returns whether the forge proved a job here that is not over.
-    pub(super) fn works(&self) -> bool {
-        self.row.executing.is_some() && self.row.job_over.is_none()
-    }
-
-    fn why_going(&self) -> String {
-        self.row.removal.as_ref().map_or_else(
-            || "it should go".into(),
-            |removal| format!("asked to go ({})", removal.reason),
-        )
-    }
-
-    fn mark_stuck(&mut self) {
-        if self.notes.stuck {
-            return;
-        }
-        // Its provider or forge is gone from the config: it stays as it is, and says why.
-        let struck_off =
-            self.row.removal.as_ref().is_some_and(|removal| removal.urgency == Urgency::Forget);
-        let exists = !matches!(self.row.state, State::PendingCreate | State::Deleted);
-        if let Some(why) = self.notes.cut_off.clone().filter(|_| exists && !struck_off) {
-            self.notes.stuck = true;
-            self.tell(What::SightingUnknown(why));
-            self.tell(What::Stuck);
-            return;
-        }
-        if !can_stick(&self.row) {
-            return;
-        }
-        let at = after(self.row.since, self.policy().stuck_after);
-        if self.now >= at {
-            self.notes.stuck = true;
-            self.tell(What::Stuck);
-        } else {
-            self.wake_at(at);
-        }
+    fn conclusions(&mut self) -> Conclusions<'_> {
+        Conclusions { idle_check: &mut self.idle_check, post_mortem: &mut self.post_mortem }
     }
 }
 
-/// Returns whether lingering in this state is a sign of trouble.
-fn can_stick(row: &Instance) -> bool {
-    match row.state {
-        State::Creating | State::Retiring | State::Reserved | State::Deleting => true,
-        State::Busy => row.executing.is_none(),
-        State::PendingCreate
-        | State::Starting
-        | State::Idle
-        | State::Ended
-        | State::PendingDelete
-        | State::Deleted => false,
+#[cfg(test)]
+impl Lifecycle {
+    /// Returns that of an owner whose machine was read; its effects have tokens above 100.
+    pub(super) fn settled() -> Self {
+        let mut lifecycle = Self::default();
+        lifecycle.bookkeeping.skip_tokens(100);
+        lifecycle.probe.skip_first_read();
+        lifecycle
+    }
+
+    /// Puts an effect in flight that no transition started.
+    pub(super) fn expect(&mut self, kind: EffectKind, token: EffectToken) {
+        self.bookkeeping.expect(kind, token);
+    }
+
+    pub(super) fn token_of(&self, kind: EffectKind) -> Option<EffectToken> {
+        self.bookkeeping.token_of(kind)
     }
 }
 
-/// Returns whether an instance has been where it is for longer than is healthy.
-pub fn is_stuck(row: &Instance, policy: &Policy, now: Timestamp) -> bool {
-    can_stick(row) && is_due(row.since, policy.stuck_after, now)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::fixtures::{Wax, in_state, now, spec, started_at};
+    use crate::model::JobId;
+
+    #[test]
+    fn a_job_that_began_and_ended_before_its_machine_was_seen_is_not_waited_for() {
+        let (mut row, binding) = in_state(State::Creating);
+        let job = JobId { forge: "github".into(), number: 1 };
+        row.executing = Some(job.clone());
+        let (conclusion, names_us) = (Some(Conclusion::Success), true);
+        row.job_over = Some(JobOver { job, conclusion, names_us, at: started_at() });
+        let mut lifecycle = Lifecycle::default();
+        let result = lifecycle.step(&row, InstanceInput::Poll, &spec(binding), &Wax, now());
+        assert_eq!(result.row.state, State::Busy, "where the end of its job is acted on");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::answer::{Answer, Token};
+use super::effect::{EffectOutcome, EffectToken};
 use crate::mail::Reply;
 use crate::model::{
     Generation, HostName, JobId, JobOver, MachineView, OfferEnd, PoolSpec, Reason, Refusal,
@@ -10,18 +10,18 @@ use crate::model::{
 };
 use crate::ports::Jit;
 
-/// A letter to an instance.
+/// A message to an instance.
 #[derive(Debug)]
 pub enum ToInstance {
     /// The pool lets it call the provider.
     Permit(Permit),
-    /// Hosts on which machines did not come up lately; a wish for the create.
+    /// Hosts on which machines did not come up lately; the create should avoid them.
     Avoid(Vec<HostName>),
-    /// A call to the outside came back.
-    Answered(Token, Answer),
+    /// An effect is done.
+    EffectDone(EffectToken, EffectOutcome),
     /// The machine was seen like this, by a watch or in a listing.
     Seen(MachineView),
-    /// A watch or a listing does not show the machine; it should look for itself.
+    /// A watch or a listing does not show the machine; the owner should read it.
     Missed,
     /// The runner was seen like this in a listing.
     RunnerSeen(RunnerView),
@@ -30,39 +30,32 @@ pub enum ToInstance {
     /// The ledger offers a job. Deduplicated by generation.
     Offer {
         job: JobId,
-        /// Which offer of it.
         generation: Generation,
         /// Whether the ledger already calls it delivered (said again after a restart).
         delivered: bool,
         reply: Reply<Result<(), Refusal>>,
     },
     /// The ledger ended an offer.
-    OfferEnded {
-        job: JobId,
-        /// Which offer of it.
-        generation: Generation,
-        why: OfferEnd,
-    },
+    OfferEnded { job: JobId, generation: Generation, why: OfferEnd },
     /// The forge proved that a job runs on this instance's runner.
     Executing(JobId),
     /// A job that ran here is over at the forge.
     JobOver(JobOver),
-    /// Somebody wants it gone.
+    /// A request to go: from the pool, the reaper or an operator.
     Retire(Retire),
     /// Its machine asks for work (late binding).
     Poll(Reply<Dispatch>),
     /// Its machine called us while it is set up.
     MachineCalled {
-        /// Which registration it was made with.
+        /// The registration it was created with.
         attempt: u32,
-        /// What it wants or reports.
         call: MachineCall,
-        /// The JIT config, if it asked for it and there is one; or why it is not heard.
+        /// The JIT config, if the machine requested it and there is one; or why the call is refused.
         reply: Reply<Result<Option<Jit>, Refusal>>,
     },
-    /// The pool was edited.
+    /// The pool's config changed.
     Spec(Arc<PoolSpec>),
-    /// The ledger is new: say everything to it again.
+    /// The ledger is new: report everything to it again.
     Introduce,
     /// Its parent is gone or shuts down: stop, touch nothing.
     Halt,
@@ -74,7 +67,7 @@ pub enum ToInstance {
 /// A call of a machine while it is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineCall {
-    /// Asks for the JIT config; asking again returns the same.
+    /// Requests the JIT config; asking again returns the same.
     RequestJit,
     /// Reports the progress of the setup, with a message.
     ReportSetup(Setup, String),
@@ -82,7 +75,7 @@ pub enum MachineCall {
     ReportSystem(String),
 }
 
-/// A wish that an instance go.
+/// A request that an instance go.
 #[derive(Debug)]
 pub struct Retire {
     pub urgency: Urgency,
@@ -90,16 +83,15 @@ pub struct Retire {
     pub evidence: String,
     /// Who, where it was a person.
     pub by: Option<RequestedBy>,
-    /// What the owner says.
     pub reply: Reply<Result<Consent, Refusal>>,
 }
 
-/// Tells what an owner does about a wish.
+/// Tells what an owner does about a removal request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
     /// It is on its way, or was already.
     Going,
-    /// The wish is kept and granted when it is safe.
+    /// The request is kept and granted when it is safe.
     Noted,
     /// It looks for itself before anything else.
     Looking,
@@ -108,16 +100,16 @@ pub enum Consent {
 /// Names what a pool may permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Permit {
-    /// To have a machine made.
+    /// To create the machine.
     Start,
-    /// To have a machine deleted.
+    /// To delete the machine.
     Delete,
 }
 
 /// Answers a machine that asks for work.
 #[derive(Clone, Debug)]
 pub enum Dispatch {
-    /// Here is your job's JIT config; asking again returns the same.
+    /// The job's JIT config; asking again returns the same.
     Work(Jit),
     /// Nothing yet; ask again.
     Wait,

@@ -1,17 +1,160 @@
-//! What the pool and the ledger are told of an instance, after it is durable.
+//! What the pool, the ledger and the log are told of an instance, after it is durable.
+
+use tracing::info;
 
 use super::Permit;
-use super::notes::Notes;
-use crate::jobs::InstanceChange;
-use crate::model::{Instance, JobId, Reason, State, VerdictClass};
-use crate::pool::{InstanceReport, StartOutcome};
+use super::actor::Links;
+use super::lifecycle::Lifecycle;
+use crate::jobs::{InstanceChange, InstanceUpdate, ToLedger};
+use crate::model::{
+    ExitRecord, HeldOffer, Instance, JobId, Policy, Reason, Refusal, State, Tail, Timestamp,
+    VerdictClass, is_due,
+};
+use crate::pool::{InstanceReport, StartOutcome, ToPool};
+
+/// Remembers what was reported, so that only changes are.
+#[derive(Default)]
+pub(super) struct Reporter {
+    to_pool: Option<InstanceReport>,
+    to_ledger: LedgerReport,
+}
+
+/// What the ledger knows of the instance.
+#[derive(Default)]
+struct LedgerReport {
+    /// For how many mints the names were reported, plus one.
+    names: Option<u32>,
+    offerable: bool,
+    working: Option<JobId>,
+    ended: bool,
+    deleted: bool,
+}
+
+impl Reporter {
+    /// Reports everything to a new ledger again.
+    pub(super) fn forget_ledger(&mut self) {
+        self.to_ledger = LedgerReport::default();
+    }
+
+    /// Tells the pool and the ledger what they must know, when it changed.
+    pub(super) fn publish(
+        &mut self,
+        row: &Instance,
+        lifecycle: &Lifecycle,
+        runner_lost: bool,
+        links: &Links,
+    ) {
+        let report = report(row, lifecycle);
+        if self.to_pool.as_ref() != Some(&report) {
+            self.to_pool = Some(report.clone());
+            let _: Result<(), _> = links.pool.tell(ToPool::Report(report));
+        }
+        let mut changes = self.to_ledger.changes(row);
+        if runner_lost {
+            changes.push(InstanceChange::RunnerLost);
+        }
+        for what in changes {
+            let update = InstanceUpdate { id: row.id.clone(), pool: row.pool.clone(), what };
+            let _: Result<(), _> = links.ledger.tell(ToLedger::Instance(update));
+        }
+    }
+}
+
+impl LedgerReport {
+    /// Returns what changed since the last report.
+    fn changes(&mut self, row: &Instance) -> Vec<InstanceChange> {
+        let mut changes = Vec::new();
+        if self.names != Some(row.mints) && !self.ended {
+            self.names = Some(row.mints);
+            let names = (1..=row.mints.max(1)).map(|mint| row.runner_name(mint)).collect();
+            changes.push(InstanceChange::Answers(names));
+        }
+        let offerable = row.is_offerable();
+        if offerable != self.offerable {
+            self.offerable = offerable;
+            changes.push(if offerable {
+                InstanceChange::Offerable
+            } else {
+                InstanceChange::Unavailable
+            });
+        }
+        // Reported once for each job, so that the ledger, where it knows that the job is over but
+        // could not tell this owner, tells it now.
+        let works = row.executing.as_ref().filter(|_| row.job_over.is_none());
+        if works.is_some() && self.working.as_ref() != works && !row.state.is_over() {
+            self.working = works.cloned();
+            changes.push(InstanceChange::Working(works.cloned()));
+        }
+        if row.state.is_over() && !self.ended {
+            self.ended = true;
+            changes.push(InstanceChange::Ended);
+        }
+        if row.state == State::Deleted && !self.deleted {
+            self.deleted = true;
+            changes.push(InstanceChange::Deleted);
+        }
+        changes
+    }
+}
+
+/// Gives an offer back that the instance will not serve.
+pub(super) fn give_back(offer: HeldOffer, row: &Instance, links: &Links) {
+    let _: Result<(), _> = links.ledger.tell(ToLedger::OfferAnswered {
+        job: offer.job,
+        instance: row.id.clone(),
+        generation: offer.generation,
+        answer: Some(Err(Refusal::NotReady)),
+    });
+}
+
+/// Logs the end of a runner, and the end of its log where it was captured.
+pub(super) fn log_exit(exit: &ExitRecord) {
+    let facts = exit.exit.as_ref();
+    info!(
+        pool.id = %exit.pool, instance.id = %exit.instance,
+        exit_code = facts.and_then(|facts| facts.code),
+        signal = facts.and_then(|facts| facts.signal),
+        reason = facts.and_then(|facts| facts.reason.as_deref()),
+        verdict = %exit.verdict.class,
+        "runner terminated"
+    );
+    if let Tail::Captured(tail) = &exit.tail {
+        info!(
+            pool.id = %exit.pool, instance.id = %exit.instance,
+            job.id = exit.job.as_ref().map(tracing::field::display),
+            ended_at = facts.and_then(|facts| facts.ended_at).map(tracing::field::display),
+            tail = %tail,
+            "runner death log captured"
+        );
+    }
+}
+
+/// Returns whether the machine shows work that neither the forge nor an offer explains yet.
+pub(crate) fn is_unnamed(row: &Instance) -> bool {
+    row.state == State::Busy && row.executing.is_none() && row.offer.is_none()
+}
+
+/// Returns whether an instance has been in its state for longer than is healthy.
+pub fn is_stuck(row: &Instance, policy: &Policy, now: Timestamp) -> bool {
+    can_stick(row) && is_due(row.since, policy.stuck_after, now)
+}
+
+/// Returns whether staying long in this state is a sign of trouble.
+pub(super) fn can_stick(row: &Instance) -> bool {
+    match row.state {
+        State::Creating | State::Retiring | State::Reserved | State::Deleting => true,
+        State::Busy => row.executing.is_none(),
+        State::PendingCreate
+        | State::Starting
+        | State::Idle
+        | State::Ended
+        | State::PendingDelete
+        | State::Deleted => false,
+    }
+}
 
 /// Returns what the pool must know.
-pub(super) fn report(
-    row: &Instance,
-    notes: &Notes,
-    outcome: Option<StartOutcome>,
-) -> InstanceReport {
+fn report(row: &Instance, lifecycle: &Lifecycle) -> InstanceReport {
     let wants = match row.state {
         State::PendingCreate => Some(Permit::Start),
         State::PendingDelete => Some(Permit::Delete),
@@ -36,20 +179,15 @@ pub(super) fn report(
         registered: row.registration.may_exist(),
         occupies: row.occupies(),
         wants,
-        checked: notes.looked,
-        stuck: notes.stuck,
+        checked: lifecycle.has_looked(),
+        stuck: lifecycle.is_stuck(),
         unnamed: is_unnamed(row),
-        outcome,
+        outcome: outcome_for_pool(row),
     }
 }
 
-/// Returns whether the machine shows work that neither the forge nor an offer explains yet.
-pub(crate) fn is_unnamed(row: &Instance) -> bool {
-    row.state == State::Busy && row.executing.is_none() && row.offer.is_none()
-}
-
 /// Returns what this life says about its pool's health.
-pub(super) fn outcome_for_pool(row: &Instance) -> Option<StartOutcome> {
+fn outcome_for_pool(row: &Instance) -> Option<StartOutcome> {
     if row.ready_at.is_some() {
         return Some(StartOutcome::Ready);
     }
@@ -67,51 +205,4 @@ pub(super) fn outcome_for_pool(row: &Instance) -> Option<StartOutcome> {
         )
     );
     (failed && !asked_to_go).then_some(StartOutcome::Failed)
-}
-
-/// Remembers what the ledger was told.
-#[derive(Default)]
-pub(super) struct Told {
-    /// For how many mints the names were told, plus one.
-    names: Option<u32>,
-    offerable: bool,
-    working: Option<JobId>,
-    ended: bool,
-    deleted: bool,
-}
-
-impl Told {
-    /// Returns what is new for the ledger.
-    pub(super) fn news(&mut self, row: &Instance) -> Vec<InstanceChange> {
-        let mut news = Vec::new();
-        if self.names != Some(row.mints) && !self.ended {
-            self.names = Some(row.mints);
-            let names = (1..=row.mints.max(1)).map(|mint| row.runner_name(mint)).collect();
-            news.push(InstanceChange::Answers(names));
-        }
-        let offerable = row.is_offerable();
-        if offerable != self.offerable {
-            self.offerable = offerable;
-            news.push(if offerable {
-                InstanceChange::Offerable
-            } else {
-                InstanceChange::Unavailable
-            });
-        }
-        // Said once for each job, so that an end the ledger could not tell is told after all.
-        let works = row.executing.as_ref().filter(|_| row.job_over.is_none());
-        if works.is_some() && self.working.as_ref() != works && !row.state.is_over() {
-            self.working = works.cloned();
-            news.push(InstanceChange::Working(works.cloned()));
-        }
-        if row.state.is_over() && !self.ended {
-            self.ended = true;
-            news.push(InstanceChange::Ended);
-        }
-        if row.state == State::Deleted && !self.deleted {
-            self.deleted = true;
-            news.push(InstanceChange::Deleted);
-        }
-        news
-    }
 }

@@ -1,6 +1,6 @@
 //! Every state meets every input; `table.txt` says what comes of it, cell by cell.
 //!
-//! A cell reads: the state it moves to, the answer given, the calls made. `·` is nothing.
+//! A cell reads: the state it moves to, the answer given, the effects started. `·` is nothing.
 //! The table is the specification: a change of a rule is a change of that file, to be argued
 //! in the commit.
 
@@ -8,82 +8,82 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::Consent;
-use super::call::{Call, CallKind};
-use super::fixtures::{Wax, began, being_minted, in_state, inputs, now, spec};
-use super::notes::Notes;
-use super::step::{Input, Said, step};
+use super::effect::{Effect, EffectKind};
+use super::fixtures::{Wax, being_minted, in_state, inputs, now, spec, started_at};
+use super::lifecycle::Lifecycle;
+use super::transition::{InputReply, InstanceInput};
 use crate::model::{Refusal, State, after};
 
-fn cell(state: State, answers: Option<CallKind>, input: Input) -> String {
+fn cell(state: State, answers: Option<EffectKind>, input: InstanceInput) -> String {
     let (mut row, binding) = in_state(state);
-    let mut notes = Notes { looked: true, last_token: 100, ..Notes::default() };
-    if answers == Some(CallKind::Mint) {
+    let mut lifecycle = Lifecycle::settled();
+    if answers == Some(EffectKind::Mint) {
         being_minted(&mut row);
     }
-    // What the state does by itself is under way already; the cell shows what the input adds.
-    let begun = after(began(), Duration::from_secs(1));
-    row = step(&row, &mut notes, Input::Start, &spec(binding), &Wax, begun).row;
+    // What the state does by itself is in flight already; the cell shows what the input adds.
+    let begun = after(started_at(), Duration::from_secs(1));
+    row = lifecycle.step(&row, InstanceInput::Start, &spec(binding), &Wax, begun).row;
     if let Some(kind) = answers {
-        notes.under_way.insert(kind, 1);
+        lifecycle.expect(kind, 1);
     }
-    let outcome = step(&row, &mut notes, input, &spec(binding), &Wax, now());
-    let mut words = Vec::new();
-    if outcome.row.state != state {
-        words.push(format!("→{}", outcome.row.state));
+    let result = lifecycle.step(&row, input, &spec(binding), &Wax, now());
+    let mut parts = Vec::new();
+    if result.row.state != state {
+        parts.push(format!("→{}", result.row.state));
     }
-    words.extend(said(outcome.said));
-    if row.removal.is_none() && outcome.row.removal.is_some() && outcome.row.state == state {
-        words.push("wish kept".into());
+    parts.extend(answer(result.after.reply));
+    if row.removal.is_none() && result.row.removal.is_some() && result.row.state == state {
+        parts.push("wish kept".into());
     }
-    if notes.runner_lost {
-        words.push("job doubted".into());
+    if result.after.runner_lost {
+        parts.push("job doubted".into());
     }
-    words.extend(outcome.calls.iter().map(|posted| called(&posted.call).to_owned()));
-    if words.is_empty() { "·".into() } else { words.join(" ") }
+    parts.extend(result.after.effects.iter().map(|posted| started(&posted.effect).to_owned()));
+    if parts.is_empty() { "·".into() } else { parts.join(" ") }
 }
 
-fn said(said: Said) -> Option<String> {
-    match said {
-        Said::Nothing => None,
-        Said::MachineCalled(Ok(())) => Some("heard".into()),
-        Said::Offer(Ok(())) => Some("taken".into()),
-        Said::Retire(Ok(Consent::Going)) => Some("going".into()),
-        Said::Retire(Ok(Consent::Noted)) => Some("noted".into()),
-        Said::Retire(Ok(Consent::Looking)) => Some("looking".into()),
-        Said::Offer(Err(why)) | Said::Retire(Err(why)) | Said::MachineCalled(Err(why)) => {
-            Some(format!("refused({})", word(why)))
-        }
+fn answer(reply: InputReply) -> Option<String> {
+    match reply {
+        InputReply::Nothing => None,
+        InputReply::MachineCalled(Ok(())) => Some("heard".into()),
+        InputReply::Offer(Ok(())) => Some("taken".into()),
+        InputReply::Retire(Ok(Consent::Going)) => Some("going".into()),
+        InputReply::Retire(Ok(Consent::Noted)) => Some("noted".into()),
+        InputReply::Retire(Ok(Consent::Looking)) => Some("looking".into()),
+        InputReply::Offer(Err(why))
+        | InputReply::Retire(Err(why))
+        | InputReply::MachineCalled(Err(why)) => Some(format!("refused({})", name(why))),
     }
 }
 
-fn word(why: Refusal) -> String {
+fn name(why: Refusal) -> String {
     serde_json::to_value(why).unwrap().as_str().unwrap().to_owned()
 }
 
-fn called(call: &Call) -> &'static str {
-    match call {
-        Call::Create { .. } => "+create",
-        Call::Mint(_) => "+mint",
-        Call::Deregister(_) => "+deregister",
-        Call::LookRunner(..) => "+look-runner",
-        Call::LookRunners => "+look-runners",
-        Call::LookMachine => "+look",
-        Call::LookWork(_) => "+look-work",
-        Call::LookJob(_) => "+look-job",
-        Call::ExitReport { .. } => "+exit-report",
-        Call::Delete(_) => "+delete",
-        Call::AskDelivery(..) => "+ask-delivery",
-        Call::AskOpen(..) => "+ask-open",
+fn started(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::Create { .. } => "+create",
+        Effect::Mint(_) => "+mint",
+        Effect::Deregister(_) => "+deregister",
+        Effect::ReadRunner(..) => "+look-runner",
+        Effect::FindRunner => "+look-runners",
+        Effect::ReadMachine => "+look",
+        Effect::FindWork(_) => "+look-work",
+        Effect::ReadJob(_) => "+look-job",
+        Effect::GatherExitReport { .. } => "+exit-report",
+        Effect::Delete(_) => "+delete",
+        Effect::ConfirmDelivery(..) => "+ask-delivery",
+        Effect::ConfirmOffer(..) => "+ask-open",
     }
 }
 
 #[test]
 fn every_state_meets_every_input_as_the_table_says() {
     let mut table = String::new();
-    for (name, answers, make) in inputs() {
+    for (name, answers, input) in inputs() {
         writeln!(table, "{name}").unwrap();
         for state in State::ALL {
-            writeln!(table, "  {:<15}{}", state.as_str(), cell(state, answers, make())).unwrap();
+            writeln!(table, "  {:<15}{}", state.as_str(), cell(state, answers, input())).unwrap();
         }
     }
     let expected = include_str!("table.txt");

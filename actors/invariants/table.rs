@@ -59,7 +59,7 @@ pub const INVARIANTS: [Invariant; 37] = [
         4,
         "only the owner deletes",
         ByConstruction(
-            "the doing halves of the ports travel in `instance::Kit`, whose fields are private to `instance/`",
+            "the doing halves of the ports travel in `instance::Capabilities`, whose fields are private to `instance/`",
         ),
         "Only its owner can delete an instance; others ask, and may be refused.",
     ),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::instance::rehearse;
+use crate::instance::run_lifecycle;
 use crate::model::{InstanceId, PoolSpec, State, Timestamp, after};
 use crate::pool::{Demand, InstanceReport, PlanLimits, plan};
 use crate::testing::SimSeal;
@@ -11,7 +11,7 @@ use crate::testing::SimSeal;
 /// Takes one early-bound instance from its first row to its end, one job included; returns how many
 /// steps that took.
 pub fn live_one_life(spec: &PoolSpec) -> u64 {
-    rehearse(spec, &SimSeal)
+    run_lifecycle(spec, &SimSeal)
 }
 
 /// A pool in the middle of its day, ready to be planned for.

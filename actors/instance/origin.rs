@@ -1,11 +1,39 @@
-//! The first row of an instance: wished for, or found.
+//! How an owner comes to its instance, and the row it begins with.
 
+use super::transition::InstanceInput;
 use crate::model::{
     Event, Home, Instance, InstanceId, MachineName, MachineView, PoolSpec, Reason, Registration,
     RemovalRequest, RunnerName, State, Subject, Timestamp, Urgency, Version, What, WriteId,
 };
 
-/// Returns the row of a new wish; nothing exists.
+/// Tells how an owner comes to its instance.
+pub(crate) enum Origin {
+    New(InstanceId),
+    /// A stored row, after a restart.
+    Row(Box<Instance>),
+    /// A stored row whose owner died, and whether by a panic.
+    Revived(Box<Instance>, bool),
+    /// A machine of ours that had no live record, and where its runner registers.
+    Adopted(InstanceId, Box<MachineView>, Home),
+}
+
+impl Origin {
+    /// Returns the row, and the first input where the row is stored already.
+    pub(super) fn begin(
+        self,
+        spec: &PoolSpec,
+        now: Timestamp,
+    ) -> (Instance, Option<InstanceInput>) {
+        match self {
+            Self::New(id) => (requested_row(id, spec, now), None),
+            Self::Row(row) => (*row, Some(InstanceInput::Start)),
+            Self::Revived(row, panicked) => (*row, Some(InstanceInput::Revived { panicked })),
+            Self::Adopted(id, view, home) => (adopted_row(id, &view, home, spec, now), None),
+        }
+    }
+}
+
+/// Returns the row of a new instance; nothing exists yet.
 pub(crate) fn requested_row(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> Instance {
     Instance {
         machine: MachineName::new(id.as_str()),
@@ -45,11 +73,11 @@ pub(crate) fn requested_row(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> 
 }
 
 /// Returns the row of a machine that had none: possibly busy, possibly registered under its own
-/// name or any number of it, and wished gone. All warrants apply.
+/// name or any number of it, and to be removed. All warrants apply.
 ///
-/// Where its runner registered is for others to know: the pool that adopts it may be another than
-/// the one it was made for, or have moved since.
-pub(super) fn adopted(
+/// The forge and the scope come from `home`, not from the spec: the pool that adopts the machine
+/// may be another than the one it was created for, or have moved since.
+fn adopted_row(
     id: InstanceId,
     view: &MachineView,
     home: Home,
