@@ -1,4 +1,4 @@
-//! What every actor stands on: dates, chance, a place to run errands, records, the board.
+//! What every actor uses: clock, chance, spawner, records, registry.
 
 use std::sync::Arc;
 
@@ -9,22 +9,17 @@ use crate::registry::Registry;
 /// Holds what every actor may use; nothing in it can change the world.
 #[derive(Clone)]
 pub struct Base {
-    /// Tells the date.
     pub clock: Arc<dyn Clock>,
-    /// Supplies unpredictability.
     pub chance: Arc<dyn Chance>,
-    /// Runs calls to the outside.
     pub spawner: Arc<dyn Spawner>,
-    /// Reads the records.
     pub records: Arc<dyn Records>,
-    /// The board.
     pub registry: Arc<Registry>,
-    /// The tenure of the lease we write under.
+    /// The epoch of the lease that every save carries; the store refuses an older one.
     pub epoch: Epoch,
 }
 
 impl Base {
-    /// Returns a mark for one save.
+    /// Returns an id for one save, so that the store recognises a repetition.
     pub(crate) fn write_id(&self) -> WriteId {
         WriteId(self.chance.bits())
     }

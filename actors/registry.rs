@@ -1,12 +1,13 @@
-//! The board: every instance and pool as its owner last showed it, readable by anyone.
+//! The registry: every instance and pool as its owner last showed it, readable by anyone.
 //!
 //! Each entry is written by one owner and read without a message. The owner's `Drop`
 //! removes the entry only after `deleted`; otherwise it leaves it, marked ownerless, until
 //! the respawn takes it over, so a live row always has an entry. Claiming an entry is
 //! exclusive: there are never two owners of one instance in a process.
 //!
-//! No decision iterates the board: its order is random, and the reaper takes from it only where to look. For people, who read it page by page, the
-//! names are kept in order beside it (`Names`), so that a page costs what it shows.
+//! No decision iterates the registry: its order is random, and the reaper takes from it only which
+//! owners to ask. For people, who read it page by page, the names are kept in order beside it
+//! (`Names`), so that a page costs what it shows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use dashmap::DashMap;
-use dashmap::mapref::entry::Entry as Place;
+use dashmap::mapref::entry::Entry as SlotEntry;
 use tokio::sync::broadcast;
 
 use crate::instance::ToInstance;
@@ -24,10 +25,10 @@ use crate::model::{
     ProviderId, Reason, StateCounts, Timestamp,
 };
 
-/// How many events a slow reader may lag behind before it is told that it missed some.
-const FEED: usize = 4096;
+/// How many events a slow reader may lag behind before it gets an error that it missed some.
+const FEED_CAPACITY: usize = 4096;
 
-/// Holds the board and the feed of events.
+/// Holds what owners show, and the feed of events.
 pub struct Registry {
     instances: DashMap<InstanceId, Slot>,
     names: Names,
@@ -42,20 +43,20 @@ pub struct Registry {
 
 /// Holds the names of all entries, in order.
 ///
-/// Written when an entry comes or goes, never when its owner shows a row. Whoever holds the lock
-/// may look at the board; nobody who holds a part of the board waits for the lock.
+/// Written when an entry comes or goes, never when its owner shows a row. A holder of the lock may
+/// read the instances; a holder of a part of the instances must not wait for the lock (deadlock).
 #[derive(Default)]
 struct Names(RwLock<BTreeSet<InstanceId>>);
 
-/// How many names are copied at once: readers hold up those who come and go for no longer.
+/// How many names are copied at once: a reader blocks entries that come and go for no longer.
 const COPY_BATCH: usize = 256;
 
 impl Names {
-    /// Writes down whether an entry is there. Whoever comes last sees the board as it is, so a
-    /// removal that is noted late cannot hide an entry that was claimed anew.
-    fn note(&self, board: &DashMap<InstanceId, Slot>, id: &InstanceId) {
+    /// Lists an entry exactly if it is there. The last caller sees the instances as they are, so a
+    /// removal that is listed late cannot hide an entry that was claimed anew.
+    fn refresh(&self, instances: &DashMap<InstanceId, Slot>, id: &InstanceId) {
         let mut names = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if board.contains_key(id) {
+        if instances.contains_key(id) {
             names.insert(id.clone());
         } else {
             names.remove(id);
@@ -119,7 +120,7 @@ impl Default for Registry {
             pools: DashMap::new(),
             foreign: DashMap::new(),
             jobs: DashMap::new(),
-            feed: broadcast::channel(FEED).0,
+            feed: broadcast::channel(FEED_CAPACITY).0,
             changes: AtomicU64::new(0),
             violations: AtomicU64::new(0),
             request_counts: DashMap::new(),
@@ -135,28 +136,28 @@ impl Registry {
         mailbox: Mailbox<ToInstance>,
     ) -> Result<Entry, Taken> {
         match self.instances.entry(id.clone()) {
-            Place::Occupied(mut slot) => {
+            SlotEntry::Occupied(mut slot) => {
                 if slot.get().mailbox.is_some() {
                     return Err(Taken);
                 }
                 slot.get_mut().mailbox = Some(mailbox);
             }
-            Place::Vacant(place) => {
-                drop(place.insert(Slot { row: None, mailbox: Some(mailbox) }));
-                self.names.note(&self.instances, &id);
+            SlotEntry::Vacant(vacant) => {
+                drop(vacant.insert(Slot { row: None, mailbox: Some(mailbox) }));
+                self.names.refresh(&self.instances, &id);
             }
         }
         Ok(Entry { registry: Arc::clone(self), id, finished: false })
     }
 
-    /// Removes an ownerless entry that has no row; its parent has looked.
+    /// Removes an ownerless entry that has no row in the store; its parent has checked.
     pub(crate) fn dismiss(&self, id: &InstanceId) {
         self.instances.remove_if(id, |_, slot| slot.mailbox.is_none());
-        self.names.note(&self.instances, id);
+        self.names.refresh(&self.instances, id);
     }
 
-    /// Clears what nobody owns off the board. For the beginning of a tenure: between owners of one
-    /// tenure an entry must stay, but what an earlier tenure showed may have ended under another.
+    /// Removes the entries without an owner. For the beginning of an epoch: between two owners in one
+    /// epoch an entry must stay, but what an earlier epoch showed may have ended under another daemon.
     pub fn clear_ownerless(&self) {
         let ownerless = self.instances.iter().filter(|slot| slot.mailbox.is_none());
         let ownerless: Vec<_> = ownerless.map(|slot| slot.key().clone()).collect();
@@ -239,7 +240,7 @@ impl Registry {
         self.pools.insert(view.id.clone(), Arc::new(view));
     }
 
-    /// Takes a pool off the board.
+    /// Removes a pool.
     pub(crate) fn drop_pool(&self, id: &PoolId) {
         self.pools.remove(id);
     }
@@ -251,8 +252,8 @@ impl Registry {
         views
     }
 
-    /// Shows a job as the ledger last saved it; one that is over leaves the board, and so does one
-    /// that runs though no pool of ours could serve it: it is somebody else's.
+    /// Shows a job as the ledger last saved it; one that is over is removed, and so is one that
+    /// runs though no pool of ours could serve it: it runs on a runner that is not ours.
     pub(crate) fn show_job(&self, job: Job) {
         let elsewhere = job.pool.is_none()
             && job.execution.is_none()
@@ -272,7 +273,7 @@ impl Registry {
         }
     }
 
-    /// Takes a job off the board: nobody remembers it.
+    /// Removes a job that the ledger does not track any more.
     pub(crate) fn hide_job(&self, id: &JobId) {
         self.jobs.remove(id);
     }
@@ -284,7 +285,7 @@ impl Registry {
         jobs
     }
 
-    /// Returns how many jobs wait or run, told apart by what is asked of each.
+    /// Returns how many jobs wait or run, by kind.
     pub fn count_jobs<K: Ord>(&self, kind: impl Fn(&Job) -> K) -> BTreeMap<K, u32> {
         let mut counts = BTreeMap::new();
         for job in &self.jobs {
@@ -307,12 +308,12 @@ impl Registry {
         self.foreign.insert(provider.clone(), machines);
     }
 
-    /// Returns the foreign machines; nobody touches them until an operator adopts them.
+    /// Returns the foreign machines; they are not touched until an operator adopts them.
     pub fn foreign(&self) -> BTreeMap<MachineName, Foreign> {
         self.foreign.iter().flat_map(|seen| seen.value().clone()).collect()
     }
 
-    /// Tells everyone who follows the feed.
+    /// Sends an event to the followers of the feed.
     pub(crate) fn announce(&self, event: &Event) {
         self.changes.fetch_add(1, Ordering::Relaxed);
         if self.feed.receiver_count() > 0 {
@@ -321,24 +322,24 @@ impl Registry {
         }
     }
 
-    /// Returns how many events were told: as long as it stays the same, nothing has happened.
+    /// Returns how many events were announced: as long as it stays the same, nothing has happened.
     pub(crate) fn change_count(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Follows the feed from now on; a reader that lags is told.
+    /// Follows the feed from now on; a reader that lags gets an error that says so.
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
         self.feed.subscribe()
     }
 
-    /// Counts what came of a question of the reaper's.
+    /// Counts what came of a request of the reaper.
     pub(crate) fn count_ask(&self, reason: Reason, answer: &'static str) {
         *self.request_counts.entry((reason, answer)).or_default() += 1;
     }
 
-    /// Returns what came of the reaper's questions since the start.
+    /// Returns what came of the reaper's requests since the start.
     pub fn request_counts(&self) -> BTreeMap<(Reason, &'static str), u64> {
-        self.request_counts.iter().map(|asked| (*asked.key(), *asked.value())).collect()
+        self.request_counts.iter().map(|counted| (*counted.key(), *counted.value())).collect()
     }
 
     /// Counts a broken invariant.
@@ -352,7 +353,7 @@ impl Registry {
     }
 }
 
-/// Tells that another owner lives.
+/// The entry cannot be claimed: another owner lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the instance has an owner")]
 pub struct Taken;
@@ -382,7 +383,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         if self.finished {
             self.registry.instances.remove(&self.id);
-            self.registry.names.note(&self.registry.instances, &self.id);
+            self.registry.names.refresh(&self.registry.instances, &self.id);
         } else if let Some(mut slot) = self.registry.instances.get_mut(&self.id) {
             slot.mailbox = None;
         }
@@ -394,58 +395,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_tenure_begins_with_those_who_are_owned() {
-        let board = Arc::<Registry>::default();
-        let claim = |id: &str| board.claim(InstanceId::new(id), Mailbox::new(|_| Ok(()))).unwrap();
+    fn a_new_epoch_begins_with_the_entries_that_have_an_owner() {
+        let registry = Arc::<Registry>::default();
+        let claim =
+            |id: &str| registry.claim(InstanceId::new(id), Mailbox::new(|_| Ok(()))).unwrap();
         let (owned, left) = (claim("owned"), claim("left"));
         drop(left);
-        assert!(board.is_ownerless(&InstanceId::new("left")), "its successor must find it");
-        board.clear_ownerless();
-        assert!(board.holds(&owned.id) && !board.holds(&InstanceId::new("left")));
-        assert_eq!(board.names.after(None), [InstanceId::new("owned")]);
+        assert!(registry.is_ownerless(&InstanceId::new("left")), "its successor must find it");
+        registry.clear_ownerless();
+        assert!(registry.holds(&owned.id) && !registry.holds(&InstanceId::new("left")));
+        assert_eq!(registry.names.after(None), [InstanceId::new("owned")]);
     }
 
-    fn shown(board: &Arc<Registry>, id: &str) -> Entry {
-        let entry = board.claim(InstanceId::new(id), Mailbox::new(|_| Ok(()))).unwrap();
+    fn show(registry: &Arc<Registry>, id: &str) -> Entry {
+        let entry = registry.claim(InstanceId::new(id), Mailbox::new(|_| Ok(()))).unwrap();
         entry.show(Arc::new(crate::testing::contract::instance(id)));
         entry
     }
 
-    fn page(board: &Registry, last: Option<&str>, limit: usize) -> Vec<String> {
-        let rows = board.instances_after(last, limit, |row| !row.id.as_str().ends_with('9'));
+    fn page(registry: &Registry, last: Option<&str>, limit: usize) -> Vec<String> {
+        let rows = registry.instances_after(last, limit, |row| !row.id.as_str().ends_with('9'));
         rows.iter().map(|row| row.id.to_string()).collect()
     }
 
     #[test]
-    fn a_page_goes_on_after_a_name_whoever_came_and_went_meanwhile() {
-        let board = Arc::<Registry>::default();
+    fn a_page_continues_after_a_name_although_entries_came_and_went() {
+        let registry = Arc::<Registry>::default();
         let mut entries: Vec<_> =
-            (0..1000).rev().map(|number| shown(&board, &format!("i{number:03}"))).collect();
-        let silent = board.claim(InstanceId::new("i000a"), Mailbox::new(|_| Ok(()))).unwrap();
-        assert_eq!(page(&board, None, 3), ["i000", "i001", "i002"], "nothing is shown of i000a");
-        assert_eq!(page(&board, Some("i007"), 3), ["i008", "i010", "i011"]);
-        assert_eq!(page(&board, Some("i0075"), 1), ["i008"], "the name itself may be gone");
-        assert_eq!(page(&board, Some("i998"), 3), [""; 0]);
-        assert_eq!(page(&board, None, 2000).len(), 900, "across parts");
+            (0..1000).rev().map(|number| show(&registry, &format!("i{number:03}"))).collect();
+        let silent = registry.claim(InstanceId::new("i000a"), Mailbox::new(|_| Ok(()))).unwrap();
+        assert_eq!(page(&registry, None, 3), ["i000", "i001", "i002"], "nothing is shown of i000a");
+        assert_eq!(page(&registry, Some("i007"), 3), ["i008", "i010", "i011"]);
+        assert_eq!(page(&registry, Some("i0075"), 1), ["i008"], "the name itself may be gone");
+        assert_eq!(page(&registry, Some("i998"), 3), [""; 0]);
+        assert_eq!(page(&registry, None, 2000).len(), 900, "across parts");
         for mut entry in entries.drain(..500) {
             entry.finish();
         }
-        assert_eq!(page(&board, None, 2000).len(), 450);
+        assert_eq!(page(&registry, None, 2000).len(), 450);
         drop((silent, entries));
-        assert_eq!(page(&board, None, 2000).len(), 450, "the ownerless are still shown");
-        let again = shown(&board, "i999");
-        assert_eq!(board.instances_after(Some("i998"), 1, |_| true)[0].id, again.id);
+        assert_eq!(page(&registry, None, 2000).len(), 450, "the ownerless are still shown");
+        let again = show(&registry, "i999");
+        assert_eq!(registry.instances_after(Some("i998"), 1, |_| true)[0].id, again.id);
     }
 
     #[test]
     fn a_name_is_listed_exactly_while_its_entry_is_there() {
-        let board = Arc::<Registry>::default();
+        let registry = Arc::<Registry>::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..2000 {
                         if let Ok(mut entry) =
-                            board.claim(InstanceId::new("one"), Mailbox::new(|_| Ok(())))
+                            registry.claim(InstanceId::new("one"), Mailbox::new(|_| Ok(())))
                         {
                             entry.finish();
                         }
@@ -453,8 +455,8 @@ mod tests {
                 });
             }
         });
-        assert!(board.names.after(None).is_empty(), "all are gone");
-        let entry = shown(&board, "one");
-        assert_eq!(board.names.after(None), std::slice::from_ref(&entry.id));
+        assert!(registry.names.after(None).is_empty(), "all are gone");
+        let entry = show(&registry, "one");
+        assert_eq!(registry.names.after(None), std::slice::from_ref(&entry.id));
     }
 }

@@ -1,42 +1,38 @@
-//! How often the sweeps look, and how patient they are. Defaults are the documented ones.
+//! How often the sweeps run, and how long they wait. Defaults are the documented ones.
 
 use std::time::Duration;
 
-/// Holds the settings of the sweeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The reaper's.
     pub reaper: ReaperSettings,
-    /// The requeue actor's and the ledger's.
+    /// For the requeue actor and the ledger.
     pub requeue: RequeueSettings,
     /// How often forges are asked for jobs whose notices never came.
     pub poll_tick: Duration,
 }
 
-/// Holds the reaper's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReaperSettings {
-    /// Whether it asks, or only records what it would have asked.
+    /// Whether it requests removals, or only records them.
     pub mode: ReaperMode,
-    /// How often it looks.
+    /// How often it sweeps.
     pub tick: Duration,
     /// How far apart two listings must be before a machine without a record is an orphan.
     pub confirm_after: Duration,
 }
 
-/// Tells whether the reaper asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReaperMode {
-    /// It asks.
+    /// It requests removals.
     Active,
-    /// It records what it would have asked for, and asks nothing.
+    /// It records what it would have requested, and requests nothing.
     Shadow,
 }
 
-/// Holds the requeue actor's and the ledger's settings.
+/// Settings of the requeue actor and the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequeueSettings {
-    /// How often it looks.
+    /// How often it sweeps.
     pub tick: Duration,
     /// The age at which an undelivered offer lapses.
     pub offer_stale: Duration,

@@ -1,9 +1,9 @@
 //! Why an instance is as it is, in sentences, from its row and its timeline alone.
 //!
-//! The answers a person at three in the morning wants, in the order they ask: what is it
-//! doing, what does it wait for and how long still, who wants it gone and why is it not, what
-//! allows its deletion, and what was it that ended it. Nothing here asks an actor or a
-//! provider, so a stuck instance is explained as fast as a healthy one.
+//! It answers in the order in which an operator asks: what does the instance do, what does it wait
+//! for and how much longer, who requested its removal and what keeps it, what allows its deletion,
+//! and what ended it. No actor and no provider is asked, so a stuck instance is explained as fast
+//! as a healthy one.
 
 mod waiting;
 
@@ -14,8 +14,8 @@ use crate::model::{
     End, Event, Instance, Policy, Registration, State, Timestamp, Urgency, What, elapsed, signal_of,
 };
 
-/// How many refusals are worth telling.
-const REFUSALS: usize = 3;
+/// How many refusals are listed.
+const MAX_REFUSALS: usize = 3;
 
 pub fn explain_instance(
     row: &Instance,
@@ -23,47 +23,47 @@ pub fn explain_instance(
     policy: &Policy,
     now: Timestamp,
 ) -> Vec<String> {
-    let story = Story { row, events, policy, now };
-    let mut lines = vec![story.standing()];
-    lines.extend(story.waiting());
-    lines.extend(story.registration());
-    lines.extend(story.doubts());
-    lines.extend(story.removal());
-    lines.extend(story.refusals());
-    lines.extend(story.warrant());
-    lines.extend(story.end());
-    lines.extend(story.stuck());
+    let explainer = Explainer { row, events, policy, now };
+    let mut lines = vec![explainer.state()];
+    lines.extend(explainer.waiting());
+    lines.extend(explainer.registration());
+    lines.extend(explainer.doubt());
+    lines.extend(explainer.removal());
+    lines.extend(explainer.refusals());
+    lines.extend(explainer.warrant());
+    lines.extend(explainer.end());
+    lines.extend(explainer.stuck());
     lines
 }
 
-struct Story<'a> {
+struct Explainer<'a> {
     row: &'a Instance,
     events: &'a [Event],
     policy: &'a Policy,
     now: Timestamp,
 }
 
-impl Story<'_> {
-    /// Tells where it is in its life, and since when.
-    fn standing(&self) -> String {
+impl Explainer<'_> {
+    /// Tells what it does, and since when.
+    fn state(&self) -> String {
         let Self { row, .. } = self;
         let doing = match row.state {
-            State::PendingCreate => "is wished for; nothing exists yet".into(),
-            State::Creating => "is being made".into(),
+            State::PendingCreate => "is requested; nothing exists yet".into(),
+            State::Creating => "is being created".into(),
             State::Starting => "exists, and its runner is not ready".into(),
-            State::Idle => "is ready and free".into(),
+            State::Idle => "is ready and has no job".into(),
             State::Reserved => "is promised to a job".into(),
             State::Busy => match &row.executing {
                 Some(job) => format!("runs job {job}"),
                 None => "may be working, though no job is known to run here".into(),
             },
-            State::Retiring => "was asked to go, and makes sure that it is free".into(),
-            State::Ended => "is over, and its end is being recorded".into(),
+            State::Retiring => "is to be removed, and is checked for work".into(),
+            State::Ended => "has ended, and its end is being recorded".into(),
             State::PendingDelete => "may be deleted, and its end is on record".into(),
             State::Deleting => "is being deleted".into(),
             State::Deleted => "is gone; nothing is left of it".into(),
         };
-        let found = if row.adopted { ", found rather than made" } else { "" };
+        let found = if row.adopted { ", adopted" } else { "" };
         format!("`{}` ({}, for {}{found}) {doing}.", row.id, row.state, self.age(row.since))
     }
 
@@ -87,8 +87,8 @@ impl Story<'_> {
         }
     }
 
-    /// Tells what the world is unsure about.
-    fn doubts(&self) -> Vec<String> {
+    /// Tells what the provider is unsure about.
+    fn doubt(&self) -> Vec<String> {
         if self.row.state.is_over() {
             return Vec::new();
         }
@@ -97,9 +97,8 @@ impl Story<'_> {
             self.last(|what| if let What::SightingUnknown(why) = what { Some(why) } else { None })
         {
             let age = self.age(event.last_at);
-            lines.push(format!(
-                "The provider was in doubt {age} ago ({why}): doubt keeps the machine."
-            ));
+            lines
+                .push(format!("The provider was in doubt {age} ago ({why}): the machine is kept."));
         }
         let missed = self.last(|what| matches!(what, What::FirstAbsence).then_some(()));
         let back = self.last(|what| matches!(what, What::Reappeared).then_some(()));
@@ -107,9 +106,8 @@ impl Story<'_> {
             && back.is_none_or(|(back, ())| back.seq < missed.seq)
         {
             let confirm = self.of(missed.at, self.policy.absence_confirm);
-            lines.push(format!(
-                "Its machine was not found once; a second read proves it, {confirm}."
-            ));
+            lines
+                .push(format!("Its machine was not found once; a second read decides, {confirm}."));
         }
         lines
     }
@@ -119,16 +117,18 @@ impl Story<'_> {
         let who =
             removal.by.as_ref().map_or(String::new(), |by| format!(" by {}: {}", by.who, by.why));
         let then = match self.row.state {
-            State::PendingCreate | State::Creating => "granted once its machine's fate is known",
-            State::Starting | State::Idle => "granted now that it may be free",
+            State::PendingCreate | State::Creating => {
+                "granted once it is known whether the machine exists"
+            }
+            State::Starting | State::Idle => "granted now",
             State::Reserved => "kept until its offer ends",
             State::Busy => "kept until its job is over",
             State::Retiring => "being granted",
             State::Ended | State::PendingDelete | State::Deleting | State::Deleted => "granted",
         };
-        let urgency = removal_text(removal.urgency);
+        let urgency = urgency_text(removal.urgency);
         Some(format!(
-            "Asked to go ({urgency}, {}, {} ago{who}): {then}.",
+            "Removal requested ({urgency}, {}, {} ago{who}): {then}.",
             removal.reason,
             self.age(removal.at)
         ))
@@ -142,14 +142,14 @@ impl Story<'_> {
                 Some(format!("Refused {ask} {count}, last {age} ago: {why}."))
             } else if let What::ShadowAsk(reason) = &event.what {
                 Some(format!(
-                    "The reaper would have asked it to go ({reason}) {count}, last {age} ago, were \
-                     it not in shadow mode."
+                    "The reaper would have requested its removal ({reason}) {count}, last {age} \
+                     ago; it is in shadow mode."
                 ))
             } else {
                 None
             }
         });
-        refused.take(REFUSALS).collect()
+        refused.take(MAX_REFUSALS).collect()
     }
 
     fn warrant(&self) -> Option<String> {
@@ -166,15 +166,15 @@ impl Story<'_> {
     fn end(&self) -> Option<String> {
         let how = self.row.end.as_ref().map(|end| match end {
             End::Exited(exit) => {
-                let mut words = vec!["the machine ended".to_owned()];
-                words.extend(exit.code.map(|code| format!("exit code {code}")));
-                words.extend(signal_of(exit).map(|signal| format!("signal {signal}")));
-                words.extend(exit.machine_reason.clone().or_else(|| exit.reason.clone()));
-                words.join(", ")
+                let mut parts = vec!["the machine ended".to_owned()];
+                parts.extend(exit.code.map(|code| format!("exit code {code}")));
+                parts.extend(signal_of(exit).map(|signal| format!("signal {signal}")));
+                parts.extend(exit.machine_reason.clone().or_else(|| exit.reason.clone()));
+                parts.join(", ")
             }
-            End::Gone { deleted_externally: true } => "somebody else deleted the machine".into(),
+            End::Gone { deleted_externally: true } => "the machine was deleted externally".into(),
             End::Gone { deleted_externally: false } => "the machine vanished".into(),
-            End::NotCreated { why } => format!("the machine never came to be: {why}"),
+            End::NotCreated { why } => format!("the machine was never created: {why}"),
         });
         match (how, self.row.verdict) {
             (Some(how), Some(verdict)) => Some(format!("Verdict {verdict}: {how}.")),
@@ -186,8 +186,8 @@ impl Story<'_> {
 
     fn stuck(&self) -> Option<String> {
         is_stuck(self.row, self.policy, self.now).then(|| {
-            let patience = span(self.policy.stuck_after);
-            format!("Stuck: {} for more than {patience}.", self.row.state)
+            let limit = span(self.policy.stuck_after);
+            format!("Stuck: {} for more than {limit}.", self.row.state)
         })
     }
 
@@ -210,7 +210,7 @@ impl Story<'_> {
     }
 }
 
-fn removal_text(urgency: Urgency) -> &'static str {
+fn urgency_text(urgency: Urgency) -> &'static str {
     match urgency {
         Urgency::Retire => "retire",
         Urgency::Delete => "delete",
@@ -227,7 +227,7 @@ fn often(times: u32) -> String {
     }
 }
 
-/// Writes a span of time the way people say it: two units at most.
+/// Writes a span of time in two units at most.
 fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);

@@ -173,7 +173,7 @@ impl OfferKeeper {
     }
 }
 
-/// Returns what to tell a machine that asks for work; nothing means that it may wait.
+/// Returns the answer to a machine that asks for work; `None` means that it may wait.
 pub(super) fn dispatch(row: &Instance, seal: &dyn Seal) -> Option<Dispatch> {
     let waits = row.removal.is_none()
         && match row.state {

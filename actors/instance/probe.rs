@@ -16,7 +16,7 @@ use crate::model::{
 };
 use crate::mutants::{self, Mutant};
 
-/// Between two reads that found or told nothing.
+/// Between two reads that found nothing or failed.
 const BLIND_READ_BACKOFF: Backoff = (Duration::from_secs(5), Duration::from_mins(1));
 
 #[derive(Clone, Debug, Default)]
@@ -230,7 +230,7 @@ impl MachineProbe {
         self.absent_since.is_some()
     }
 
-    /// Spares the pool the wait for a first read: something else told about the machine.
+    /// Spares the pool the wait for a first read: the machine is known from another source.
     pub(super) fn skip_first_read(&mut self) {
         self.has_looked = true;
     }

@@ -1,4 +1,4 @@
-//! What the pool, the ledger and the log are told of an instance, after it is durable.
+//! What an owner reports to the pool, the ledger and the log, after it is durable.
 
 use tracing::info;
 
@@ -78,8 +78,8 @@ impl LedgerReport {
                 InstanceChange::Unavailable
             });
         }
-        // Reported once for each job, so that the ledger, where it knows that the job is over but
-        // could not tell this owner, tells it now.
+        // Reported once for each job: a ledger that knows the end of the job, and could not reach
+        // this owner then, answers with it now.
         let works = row.executing.as_ref().filter(|_| row.job_over.is_none());
         if works.is_some() && self.working.as_ref() != works && !row.state.is_over() {
             self.working = works.cloned();

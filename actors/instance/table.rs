@@ -33,10 +33,10 @@ fn cell(state: State, answers: Option<EffectKind>, input: InstanceInput) -> Stri
     }
     parts.extend(answer(result.after.reply));
     if row.removal.is_none() && result.row.removal.is_some() && result.row.state == state {
-        parts.push("wish kept".into());
+        parts.push("removal kept".into());
     }
     if result.after.runner_lost {
-        parts.push("job doubted".into());
+        parts.push("runner lost".into());
     }
     parts.extend(result.after.effects.iter().map(|posted| started(&posted.effect).to_owned()));
     if parts.is_empty() { "·".into() } else { parts.join(" ") }

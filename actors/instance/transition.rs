@@ -79,7 +79,7 @@ pub(super) struct AfterSave {
     pub reply: InputReply,
     /// An offer that is given back to the ledger.
     pub returned_offer: Option<HeldOffer>,
-    /// Whether the runner of a job at work is offline or unlisted, and the ledger is to hear it.
+    /// Whether the runner of a job at work is offline or unlisted, which the ledger must know.
     pub runner_lost: bool,
 }
 

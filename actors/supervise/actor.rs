@@ -1,4 +1,4 @@
-//! The few lines that turn mail into actix.
+//! The few lines that connect mailboxes to actix.
 
 use actix::dev::ToEnvelope;
 use actix::{Actor, Addr, Handler, Message};
@@ -29,11 +29,11 @@ where
     })
 }
 
-/// Tells the parent when its child is gone. A field of every child.
+/// Notifies the parent when its child is gone. A field of every child.
 pub(crate) struct ExitNotifier(Option<Box<dyn FnOnce(bool) + Send>>);
 
 impl ExitNotifier {
-    /// Makes an obituary; `tell` learns whether the child panicked and must not panic itself.
+    /// Calls `tell` on the child's exit with whether it panicked; `tell` must not panic itself.
     pub(crate) fn new(tell: impl FnOnce(bool) + Send + 'static) -> Self {
         Self(Some(Box::new(tell)))
     }
@@ -47,16 +47,16 @@ impl Drop for ExitNotifier {
     }
 }
 
-/// Halts a child when its parent lets go.
+/// Stops a child when its parent drops the guard.
 pub(crate) struct StopGuard(Option<Box<dyn FnOnce() + Send>>);
 
 impl StopGuard {
-    /// Makes a leash; `halt` must not panic.
+    /// Calls `halt` when dropped; it must not panic.
     pub(crate) fn new(halt: impl FnOnce() + Send + 'static) -> Self {
         Self(Some(Box::new(halt)))
     }
 
-    /// Lets the child live on: it has ended by itself.
+    /// Stops no one: the child has ended by itself.
     pub(crate) fn release(mut self) {
         self.0 = None;
     }

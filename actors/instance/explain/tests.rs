@@ -47,7 +47,7 @@ fn every_state_is_explained_in_whole_sentences() {
 }
 
 #[test]
-fn a_slow_boot_shows_how_much_patience_is_left() {
+fn a_slow_boot_shows_how_much_time_is_left() {
     let row = row(State::Starting, 20);
     says(&explained(&row, &[], 60), "Boot in progress 40 s of 300 s.");
 }
@@ -66,10 +66,10 @@ fn a_busy_instance_tells_who_asked_and_what_was_answered() {
         What::Refused { request: "retire (surplus) by the pool".into(), why: Refusal::Busy };
     let text = explained(&row, &[event(4, 10, 55, 12, refused)], 60);
     says(&text, "runs job github/7");
-    says(&text, "Alive because the forge has not called its job over.");
+    says(&text, "Kept: the forge has not reported the end of its job.");
     says(
         &text,
-        "Asked to go (delete, operator, 30 s ago by ops: too old): kept until its job is over.",
+        "Removal requested (delete, operator, 30 s ago by ops: too old): kept until its job is over.",
     );
     says(
         &text,
@@ -78,7 +78,7 @@ fn a_busy_instance_tells_who_asked_and_what_was_answered() {
 }
 
 #[test]
-fn only_the_last_refusals_are_told_the_latest_first() {
+fn only_the_last_refusals_are_listed_the_latest_first() {
     let refuse = |n: u32| What::Refused { request: format!("ask {n}"), why: Refusal::Budget };
     let events: Vec<Event> = (0..9).map(|n| event(n, 1, 1, 1, refuse(n))).collect();
     let text = explained(&row(State::Idle, 0), &events, 60);
@@ -92,7 +92,7 @@ fn a_retiring_instance_counts_its_hold_from_the_deregistration() {
     row.registration = Registration::Known { name: "linux-1".into(), id: RunnerId(9) };
     let refused = event(1, 5, 9, 2, What::DeregisterRefused);
     let text = explained(&row, std::slice::from_ref(&refused), 20);
-    says(&text, "Its registration must go first");
+    says(&text, "Its registration is removed first");
     says(&text, "Registered as `linux-1` (runner 9). The forge refused to remove it twice.");
 
     row.registration = Registration::Gone;
@@ -120,7 +120,7 @@ fn a_failing_delete_tells_how_often_and_why() {
         event(6, 200, 200, 1, What::DeleteFailed("503".into())),
     ];
     let text = explained(&row, &events, 400);
-    says(&text, "Delete failed 3 times, last 3 min 20 s ago: 503; it is repeated for ever.");
+    says(&text, "Delete failed 3 times, last 3 min 20 s ago: 503; it is retried for ever.");
     says(&text, "Its deletion was allowed 6 min 40 s ago (idle): deregistered; no worker.");
     says(&text, "Verdict removed: removed before it ended.");
     says(&text, "Stuck: deleting for more than 5 min.");
@@ -151,7 +151,7 @@ fn an_idle_instance_tells_why_it_is_idle_and_alive() {
     let shadow = event(1, 90, 95, 2, What::ShadowAsk(Reason::Unlisted));
     says(
         &explained(&idle, &[shadow], 100),
-        "would have asked it to go (unlisted) twice, last 5 s ago",
+        "would have requested its removal (unlisted) twice, last 5 s ago",
     );
 }
 
@@ -167,19 +167,19 @@ fn a_reserved_instance_tells_how_far_its_offer_is() {
 }
 
 #[test]
-fn doubt_is_told_until_the_machine_is_seen_again() {
+fn doubt_is_explained_until_the_machine_is_seen_again() {
     let busy = row(State::Busy, 0);
     let doubt = event(1, 10, 20, 3, What::SightingUnknown("NodeLost".into()));
     let missed = event(2, 30, 30, 1, What::FirstAbsence);
     let text = explained(&busy, &[doubt.clone(), missed.clone()], 50);
-    says(&text, "in doubt 30 s ago (NodeLost): doubt keeps the machine.");
-    says(&text, "not found once; a second read proves it, 20 s of 60 s.");
+    says(&text, "in doubt 30 s ago (NodeLost): the machine is kept.");
+    says(&text, "not found once; a second read decides, 20 s of 60 s.");
     let back = event(3, 40, 40, 1, What::Reappeared);
     assert!(!explained(&busy, &[doubt, missed, back], 50).contains("not found once"));
 }
 
 #[test]
-fn an_end_is_told_with_its_verdict() {
+fn an_end_is_explained_with_its_verdict() {
     let mut row = row(State::PendingDelete, 0);
     row.end = Some(End::Exited(ExitFacts {
         code: Some(137),
@@ -193,7 +193,7 @@ fn an_end_is_told_with_its_verdict() {
     );
     row.end = Some(End::Gone { deleted_externally: true });
     row.verdict = None;
-    says(&explained(&row, &[], 5), "No verdict yet: somebody else deleted the machine.");
+    says(&explained(&row, &[], 5), "No verdict yet: the machine was deleted externally.");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_job_that_is_over_tells_what_is_awaited() {
     row.executing = Some(job(7));
     row.job_over = Some(JobOver { job: job(7), conclusion: None, names_us: true, at: at(10) });
     let text = explained(&row, &[], 13);
-    says(&text, "served 3 s of 5 s, called a zombie 3 s of 900 s");
+    says(&text, "served 3 s of 5 s, a zombie after 3 s of 900 s");
 }
 
 #[test]

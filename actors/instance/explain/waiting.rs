@@ -1,9 +1,9 @@
 //! What an instance waits for, with numbers.
 
-use super::Story;
+use super::Explainer;
 use crate::model::{Binding, Registration, State, Timestamp, What, is_due};
 
-impl Story<'_> {
+impl Explainer<'_> {
     /// Tells what it waits for, with numbers.
     pub(super) fn waiting(&self) -> Vec<String> {
         match self.row.state {
@@ -43,7 +43,7 @@ impl Story<'_> {
         }) {
             let settle = self.of(called, self.policy.create_settle);
             lines.push(format!(
-                "The call brought no proof ({why}, {} ago): it is never repeated; the machine may \
+                "The call was not answered ({why}, {} ago) and is never repeated; the machine may \
                  still appear, settling {settle}, then its registration is removed and two reads \
                  must find nothing.",
                 self.age(unanswered.last_at)
@@ -65,8 +65,8 @@ impl Story<'_> {
         let mut lines = vec![format!("Idle: {why}.")];
         if row.removal.is_none() {
             lines.push(format!(
-                "Alive because nobody asked it to go; if it is more than its pool wants it may be \
-                 asked after it was idle {}.",
+                "Kept: no removal is requested; if its pool has too many, it may be removed after it \
+                 was idle {}.",
                 self.of(row.since, self.policy.scale_down_after)
             ));
         }
@@ -83,25 +83,25 @@ impl Story<'_> {
                 };
                 vec![format!("Holds offer {} of job {}: {how_far}.", offer.generation, offer.job)]
             }
-            None => vec!["Its offer is over; it is about to be idle again.".into()],
+            None => vec!["Its offer ended; it is about to be idle again.".into()],
         }
     }
 
     fn busy(&self) -> Vec<String> {
         let Some(over) = &self.row.job_over else {
             return vec![match &self.row.executing {
-                Some(_) => "Alive because the forge has not called its job over.".into(),
-                None => "Alive because work was suspected (a refused deregistration, or a worker \
-                         seen); it goes back to retiring once the machine says that no worker is \
-                         there, or the forge accepts its deregistration."
+                Some(_) => "Kept: the forge has not reported the end of its job.".into(),
+                None => "Kept: work is suspected (a refused deregistration, or a worker seen); it \
+                         goes back to retiring once the machine shows no worker, or the forge \
+                         accepts its deregistration."
                     .into(),
             }];
         };
         let whose =
             if over.names_us { "with our runner's name" } else { "without our runner's name" };
         vec![format!(
-            "Job {} is over at the forge ({whose}): expected to end by itself, served {}, called a \
-             zombie {}.",
+            "Job {} is over at the forge ({whose}): expected to end by itself, served {}, a zombie \
+             after {}.",
             over.job,
             self.of(over.at, self.policy.linger),
             self.of(over.at, self.policy.zombie_after)
@@ -111,7 +111,8 @@ impl Story<'_> {
     fn retiring(&self) -> Vec<String> {
         if self.row.registration.may_exist() {
             return vec![
-                "Its registration must go first: 204, or 404 twice; 422 is proof of work.".into(),
+                "Its registration is removed first: 204, or 404 twice; 422 is proof of work."
+                    .into(),
             ];
         }
         if self.row.registration == Registration::None {
@@ -119,7 +120,7 @@ impl Story<'_> {
         }
         let gone = self.last(|what| matches!(what, What::Deregistered(_)).then_some(()));
         let owner = self.last(|what| matches!(what, What::Respawned { .. }).then_some(()));
-        // A new owner starts the hold again: what happened while nobody looked is not known.
+        // A new owner starts the hold again: what happened between the owners is not known.
         let since = gone
             .iter()
             .chain(owner.iter())
@@ -129,8 +130,8 @@ impl Story<'_> {
         let mut lines = vec![format!("Held {held} after deregistration.")];
         if is_due(since, self.policy.idle_confirm, self.now) {
             lines.push(
-                "The hold is over: waits for a look that says no job is there; a witness \
-                        that says nothing extends it."
+                "The hold is over: waits for a look that finds no job; a witness that says \
+                     nothing extends it."
                     .into(),
             );
         }
@@ -155,7 +156,7 @@ impl Story<'_> {
             self.last(|what| if let What::DeleteFailed(why) = what { Some(why) } else { None })
         {
             lines.push(format!(
-                "Delete failed {} times, last {} ago: {why}; it is repeated for ever.",
+                "Delete failed {} times, last {} ago: {why}; it is retried for ever.",
                 failed,
                 self.age(event.last_at)
             ));
