@@ -30,7 +30,7 @@ const FEED_CAPACITY: usize = 4096;
 
 /// Holds what owners show, and the feed of events.
 pub struct Registry {
-    instances: DashMap<InstanceId, Slot>,
+    instances: DashMap<InstanceId, RegistrySlot>,
     names: Names,
     pools: DashMap<PoolId, Arc<PoolView>>,
     foreign: DashMap<ProviderId, BTreeMap<MachineName, Foreign>>,
@@ -54,7 +54,7 @@ const COPY_BATCH: usize = 256;
 impl Names {
     /// Lists an entry exactly if it is there. The last caller sees the instances as they are, so a
     /// removal that is listed late cannot hide an entry that was claimed anew.
-    fn refresh(&self, instances: &DashMap<InstanceId, Slot>, id: &InstanceId) {
+    fn refresh(&self, instances: &DashMap<InstanceId, RegistrySlot>, id: &InstanceId) {
         let mut names = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if instances.contains_key(id) {
             names.insert(id.clone());
@@ -71,7 +71,7 @@ impl Names {
     }
 }
 
-struct Slot {
+struct RegistrySlot {
     row: Option<Arc<Instance>>,
     mailbox: Option<Mailbox<ToInstance>>,
 }
@@ -134,16 +134,16 @@ impl Registry {
         self: &Arc<Self>,
         id: InstanceId,
         mailbox: Mailbox<ToInstance>,
-    ) -> Result<Entry, Taken> {
+    ) -> Result<Entry, AlreadyOwned> {
         match self.instances.entry(id.clone()) {
             SlotEntry::Occupied(mut slot) => {
                 if slot.get().mailbox.is_some() {
-                    return Err(Taken);
+                    return Err(AlreadyOwned);
                 }
                 slot.get_mut().mailbox = Some(mailbox);
             }
             SlotEntry::Vacant(vacant) => {
-                drop(vacant.insert(Slot { row: None, mailbox: Some(mailbox) }));
+                drop(vacant.insert(RegistrySlot { row: None, mailbox: Some(mailbox) }));
                 self.names.refresh(&self.instances, &id);
             }
         }
@@ -221,7 +221,7 @@ impl Registry {
     /// Returns the instances that fit, in no order. Asks each of them.
     pub fn instances_where(&self, fits: impl Fn(&Instance) -> bool) -> Vec<Arc<Instance>> {
         let rows = self.instances.iter();
-        let fitting = |slot: &Slot| slot.row.as_ref().filter(|row| fits(row)).cloned();
+        let fitting = |slot: &RegistrySlot| slot.row.as_ref().filter(|row| fits(row)).cloned();
         rows.filter_map(|slot| fitting(&slot)).collect()
     }
 
@@ -356,7 +356,7 @@ impl Registry {
 /// The entry cannot be claimed: another owner lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the instance has an owner")]
-pub struct Taken;
+pub struct AlreadyOwned;
 
 /// The owner's hold on its entry.
 pub struct Entry {

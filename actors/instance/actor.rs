@@ -30,7 +30,7 @@ use crate::model::{
 use crate::mutants::{self, Mutant};
 use crate::pool::ToPool;
 use crate::ports::{Controller, InstanceRows, InstanceSave, Jit, SaveError};
-use crate::registry::{Entry, Taken};
+use crate::registry::{AlreadyOwned, Entry};
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
 /// Holds what an owner is connected to.
@@ -51,7 +51,7 @@ pub(crate) struct Child {
 }
 
 /// Starts the owner of an instance; its exit is reported to the pool as `Died`.
-pub(crate) fn start(origin: Origin, links: Links) -> Result<Child, Taken> {
+pub(crate) fn start(origin: Origin, links: Links) -> Result<Child, AlreadyOwned> {
     let context = Context::<InstanceActor>::new();
     let mailbox: Mailbox<ToInstance> = mailbox(context.address());
     let (row, first) = origin.begin(&links.spec, links.base.clock.now());
@@ -297,7 +297,8 @@ impl InstanceActor {
     }
 
     fn run(&mut self, PostedEffect { token, effect }: PostedEffect) {
-        let Some(runner) = EffectRunner::new(&self.links, &self.row, &self.avoid) else {
+        let now = self.links.base.clock.now();
+        let Some(runner) = EffectRunner::new(&self.links, &self.row, &self.avoid, now) else {
             return;
         };
         let me = self.me.clone();

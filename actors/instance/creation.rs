@@ -45,7 +45,7 @@ impl Creation {
     ) {
         if ctx.row.removal.is_some() {
             ctx.row.machine_gone_at = Some(ctx.now);
-            ctx.move_to(State::Deleted, "nothing was made yet");
+            ctx.move_to(State::Deleted, "nothing was created yet");
         } else if std::mem::take(&mut self.permitted) {
             ctx.move_to(State::Creating, "the pool permits it");
             match ctx.row.binding {
@@ -64,7 +64,7 @@ impl Creation {
         match ctx.row.create_called_at {
             None if ctx.is_in_flight(EffectKind::Mint) => {}
             None if ctx.row.removal.is_some() => {
-                return Err(NotCreated("asked to go before the machine was made".into()));
+                return Err(NotCreated("asked to go before the machine was created".into()));
             }
             None => registrar.drive_mint(ctx),
             Some(_) if ctx.is_in_flight(EffectKind::Create) => {}

@@ -20,7 +20,7 @@ use crate::ports::{Deletion, Grace, ProviderError};
 const DELETE_BACKOFF: Backoff = (Duration::from_secs(1), Duration::from_mins(5));
 /// Between two reads that still find the machine after the delete was accepted.
 const CONFIRM_BACKOFF: Backoff = (Duration::from_secs(1), Duration::from_secs(30));
-const FORGOTTEN: &str = "struck off by an operator";
+const FORGET_REASON: &str = "struck off by an operator";
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct MachineDeletion {
@@ -126,7 +126,7 @@ impl MachineDeletion {
         }
     }
 
-    /// Makes progress towards `deleted` on nothing but the operator's word, if it was given.
+    /// Makes progress towards `deleted` on nothing but the operator's request, where there is one.
     pub(super) fn drive_forgotten(
         &mut self,
         post_mortem: &mut PostMortem,
@@ -135,10 +135,10 @@ impl MachineDeletion {
         if !ctx.has_removal(Urgency::Forget) {
             return;
         }
-        ctx.cut_off(FORGOTTEN);
+        ctx.cut_off(FORGET_REASON);
         match ctx.row.state {
             State::Creating => {
-                post_mortem.machine_over(End::NotCreated { why: FORGOTTEN.into() }, ctx);
+                post_mortem.machine_over(End::NotCreated { why: FORGET_REASON.into() }, ctx);
             }
             State::PendingDelete => self.permitted = true,
             State::Deleting => {

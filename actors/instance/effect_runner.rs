@@ -31,7 +31,7 @@ const DELETE_TIMEOUT: Duration = Duration::from_mins(10);
 /// How long the ledger may take.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The doing halves of provider, forge and store. Anyone may carry them; only `instance/` can use them.
+/// The doing halves of provider, forge and store. Anyone may carry them; only `instance/` uses them.
 ///
 /// ```compile_fail,E0616
 /// fn reap(capabilities: &ostler_actors::instance::Capabilities) {
@@ -122,7 +122,12 @@ pub(super) struct EffectRunner {
 
 impl EffectRunner {
     /// Returns nothing where the provider or the forge is not configured any more.
-    pub(super) fn new(links: &Links, row: &Arc<Instance>, avoid: &[HostName]) -> Option<Self> {
+    pub(super) fn new(
+        links: &Links,
+        row: &Arc<Instance>,
+        avoid: &[HostName],
+        begun: Timestamp,
+    ) -> Option<Self> {
         let Capabilities { providers, forges, .. } = &links.capabilities;
         Some(Self {
             row: Arc::clone(row),
@@ -133,7 +138,7 @@ impl EffectRunner {
             records: Arc::clone(&links.base.records),
             ledger: links.ledger.clone(),
             avoid: avoid.to_vec(),
-            begun: links.base.clock.now(),
+            begun,
         })
     }
 

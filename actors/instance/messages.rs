@@ -1,4 +1,4 @@
-//! What can be said to an instance, and what it answers.
+//! The messages to an instance, and its answers.
 
 use std::sync::Arc;
 

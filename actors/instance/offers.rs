@@ -93,7 +93,7 @@ impl OfferKeeper {
         if ctx.row.removal.is_some() && !held.delivered && !promising {
             ctx.row.offer = None;
             ctx.row.sealed_jit = None;
-            give_back(held, "it shall go", ctx);
+            give_back(held, "it is to be removed", ctx);
             return;
         }
         let in_hand = ctx.row.sealed_jit.is_some()

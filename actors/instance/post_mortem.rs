@@ -82,7 +82,7 @@ impl PostMortem {
         let why = match &end {
             End::Exited(_) => "the machine was seen to end",
             End::Gone { .. } => "the machine is gone",
-            End::NotCreated { .. } => "the machine never came to be",
+            End::NotCreated { .. } => "the machine was never created",
         };
         ctx.row.end = Some(end);
         ctx.row.sealed_jit = None;

@@ -31,7 +31,7 @@ use crate::model::{
     Home, InstanceId, MachineName, MachineView, PoolRow, PoolSpec, Refusal, Timestamp, Urgency,
 };
 use crate::ports::Controller;
-use crate::registry::{PoolView, Taken};
+use crate::registry::{AlreadyOwned, PoolView};
 use crate::supervise::{Envelope, ExitNotifier, Restarts, StopGuard, mailbox};
 
 /// How long an owner that exits may take to release its entry.
@@ -64,7 +64,7 @@ pub(crate) fn start(start: PoolStart) -> StopGuard {
 /// Starts a pool whose owners are started by `spawn_owner`.
 fn start_with(
     start: PoolStart,
-    spawn_owner: impl Fn(Origin, Links) -> Result<Child, Taken> + 'static,
+    spawn_owner: impl Fn(Origin, Links) -> Result<Child, AlreadyOwned> + 'static,
 ) -> StopGuard {
     let actor_ref = start.actor_ref.clone();
     let mailbox = mailbox(PoolSupervisor::new(start, Box::new(spawn_owner)).start());
@@ -74,7 +74,7 @@ fn start_with(
     })
 }
 
-type SpawnOwner = Box<dyn Fn(Origin, Links) -> Result<Child, Taken>>;
+type SpawnOwner = Box<dyn Fn(Origin, Links) -> Result<Child, AlreadyOwned>>;
 
 #[expect(clippy::struct_excessive_bools, reason = "each holds one fact; no two exclude another")]
 struct PoolSupervisor {
@@ -262,7 +262,7 @@ impl PoolSupervisor {
                     return Err(Refusal::Unknown);
                 };
                 this.start_owner(id.clone(), Origin::Adopted(id.clone(), Box::new(view), home))
-                    .map_err(|Taken| Refusal::Taken)?;
+                    .map_err(|AlreadyOwned| Refusal::Taken)?;
                 info!(instance.id = %id, machine.name = %machine, "instance {id}: adopts machine `{machine}`");
                 let revision = this.links.spec.revision.clone();
                 this.reports.expect(of_adopted(id.clone(), revision, this.now()));

@@ -20,8 +20,8 @@ use crate::model::{
     Version, Worker, WriteId, after,
 };
 use crate::ports::{
-    Chance, Clock, Controller, Effect, InstanceRows, InstanceSave, Jit, Records, SaveError, Seal,
-    Spawner, StoreError,
+    Chance, Clock, Controller, InstanceRows, InstanceSave, Jit, Records, SaveError, Seal,
+    SpawnedTask, Spawner, StoreError,
 };
 use crate::registry::Registry;
 
@@ -63,8 +63,8 @@ impl Chance for TestPorts {
 }
 
 impl Spawner for TestPorts {
-    fn spawn(&self, effect: Effect) -> AbortHandle {
-        tokio::task::spawn_local(effect).abort_handle()
+    fn spawn(&self, task: SpawnedTask) -> AbortHandle {
+        tokio::task::spawn_local(task).abort_handle()
     }
 }
 

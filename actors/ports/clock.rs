@@ -20,10 +20,10 @@ pub trait Chance: Send + Sync {
 }
 
 /// A call to the outside that runs beside its actor.
-pub type Effect = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type SpawnedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs calls to the outside where they do not hold up a mailbox.
 pub trait Spawner: Send + Sync {
-    /// Starts the errand; the handle ends it.
-    fn spawn(&self, effect: Effect) -> AbortHandle;
+    /// Starts the task; the handle aborts it.
+    fn spawn(&self, task: SpawnedTask) -> AbortHandle;
 }

@@ -13,7 +13,7 @@ pub use capabilities::{
     DrainSink, DryRun, DryRunResult, Finding, Grade, Handover, HostDrains, MachineAuth,
     MachineMarks, MachineToken, Protection, ProviderCapabilities, SelfCheck, Startup, TokenReview,
 };
-pub use clock::{Chance, Clock, Effect, Spawner};
+pub use clock::{Chance, Clock, SpawnedTask, Spawner};
 pub use forge::{
     Deregistered, Forge, ForgeError, Jit, MintError, MintOrder, Minted, Roster, RunnerRef, Seal,
 };

@@ -23,7 +23,7 @@ use crate::model::{
     RequestedBy, Subject, Timestamp, Urgency, What, is_due,
 };
 use crate::mutants::{self, Mutant};
-use crate::ports::{Effect, Inventory, Roster};
+use crate::ports::{Inventory, Roster, SpawnedTask};
 use crate::registry::Foreign;
 use crate::settings::{ReaperMode, ReaperSettings};
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
@@ -111,18 +111,18 @@ impl Reaper {
         for (provider, inventory) in self.start.inventories.clone() {
             let (base, mailbox) = (self.start.base.clone(), mailbox.clone());
             let source = SweepSource::Provider(provider.clone());
-            let effect = async move {
+            let task = async move {
                 let begun = base.clock.now();
                 if let Some(seen) = list_machines(&base, &provider, inventory).await {
                     let _ = mailbox.tell(ToReaper::Machines { provider, begun, seen });
                 }
             };
-            self.begin(source, Box::pin(effect));
+            self.begin(source, Box::pin(task));
         }
         for (forge, roster) in self.start.rosters.clone() {
             let (base, mailbox) = (self.start.base.clone(), mailbox.clone());
             let source = SweepSource::Forge(forge.clone());
-            let effect = async move {
+            let task = async move {
                 for scope in scopes_in_use(&base, &forge) {
                     let begun = base.clock.now();
                     let Some(seen) = list_runners(&base, &forge, &scope, &roster, begun).await
@@ -132,15 +132,14 @@ impl Reaper {
                     let _ = mailbox.tell(ToReaper::Runners { forge: forge.clone(), seen });
                 }
             };
-            self.begin(source, Box::pin(effect));
+            self.begin(source, Box::pin(task));
         }
     }
 
-    fn begin(&mut self, source: SweepSource, effect: Effect) {
+    fn begin(&mut self, source: SweepSource, task: SpawnedTask) {
         let changes = self.start.base.registry.change_count();
         if self.rounds.get_mut(&source).is_none_or(|round| round.is_over(changes)) {
-            self.rounds
-                .insert(source, Round::begun(self.start.base.spawner.spawn(effect), changes));
+            self.rounds.insert(source, Round::begun(self.start.base.spawner.spawn(task), changes));
         }
     }
 

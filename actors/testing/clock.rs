@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::outside::Shared;
 use crate::model::Timestamp;
-use crate::ports::{Chance, Clock, Effect, Jit, Seal, Spawner};
+use crate::ports::{Chance, Clock, Jit, Seal, SpawnedTask, Spawner};
 
 pub const SECOND: Duration = Duration::from_secs(1);
 pub const MINUTE: Duration = Duration::from_mins(1);
@@ -76,8 +76,8 @@ impl Chance for SimChance {
 pub struct SimSpawner;
 
 impl Spawner for SimSpawner {
-    fn spawn(&self, effect: Effect) -> AbortHandle {
-        tokio::task::spawn_local(effect).abort_handle()
+    fn spawn(&self, task: SpawnedTask) -> AbortHandle {
+        tokio::task::spawn_local(task).abort_handle()
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use ostler_actors::ports::{Chance, Clock, Effect, Spawner};
+use ostler_actors::ports::{Chance, Clock, SpawnedTask, Spawner};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
@@ -85,20 +85,20 @@ impl LeasedSpawner {
 }
 
 impl Spawner for LeasedSpawner {
-    fn spawn(&self, effect: Effect) -> AbortHandle {
+    fn spawn(&self, task: SpawnedTask) -> AbortHandle {
         let lease = Arc::clone(&self.lease);
-        self.threads.spawn(when_allowed(lease, effect)).abort_handle()
+        self.threads.spawn(when_allowed(lease, task)).abort_handle()
     }
 }
 
-async fn when_allowed(lease: Arc<Lease>, effect: Effect) {
+async fn when_allowed(lease: Arc<Lease>, task: SpawnedTask) {
     // A tenure that is lost ends its fleet, and with it this errand.
     while !lease.may_act() {
         tokio::time::sleep(LEASE_CHECK_INTERVAL).await;
     }
     // An errand that is under way must not keep an orderly end from giving the lease back.
     drop(lease);
-    effect.await;
+    task.await;
 }
 
 #[cfg(test)]

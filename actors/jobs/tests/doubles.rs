@@ -16,7 +16,8 @@ use crate::model::{
     PoolId, PoolRow, ProviderId, State, Subject, Timestamp, Version, WriteId, after,
 };
 use crate::ports::{
-    Chance, Clock, Controller, Effect, JobRows, JobSave, Records, SaveError, Spawner, StoreError,
+    Chance, Clock, Controller, JobRows, JobSave, Records, SaveError, SpawnedTask, Spawner,
+    StoreError,
 };
 
 /// Runs a test in virtual time.
@@ -54,8 +55,8 @@ impl Chance for CountingChance {
 struct LocalSpawner;
 
 impl Spawner for LocalSpawner {
-    fn spawn(&self, effect: Effect) -> AbortHandle {
-        tokio::task::spawn_local(effect).abort_handle()
+    fn spawn(&self, task: SpawnedTask) -> AbortHandle {
+        tokio::task::spawn_local(task).abort_handle()
     }
 }
 

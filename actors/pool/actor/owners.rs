@@ -13,7 +13,7 @@ use super::{ENTRY_RELEASE_DELAY, HOPELESS_RESTART_DELAY, PoolSupervisor};
 use crate::instance::Origin;
 use crate::model::{Instance, InstanceId, State};
 use crate::mutants::{self, Mutant};
-use crate::registry::Taken;
+use crate::registry::AlreadyOwned;
 
 impl PoolSupervisor {
     pub(super) fn take_over(mut rows: Vec<Instance>, this: &mut Self, ctx: &mut Context<Self>) {
@@ -31,7 +31,11 @@ impl PoolSupervisor {
         this.plan_soon(ctx);
     }
 
-    pub(super) fn start_owner(&mut self, id: InstanceId, origin: Origin) -> Result<(), Taken> {
+    pub(super) fn start_owner(
+        &mut self,
+        id: InstanceId,
+        origin: Origin,
+    ) -> Result<(), AlreadyOwned> {
         let child = (self.spawn_owner)(origin, self.links.clone())?;
         self.children.insert(id, child);
         Ok(())

@@ -24,7 +24,7 @@ struct FakeInstances {
 }
 
 impl FakeInstances {
-    fn spawn_owner(self: &Arc<Self>, origin: Origin, links: &Links) -> Result<Child, Taken> {
+    fn spawn_owner(self: &Arc<Self>, origin: Origin, links: &Links) -> Result<Child, AlreadyOwned> {
         let (id, how) = match origin {
             Origin::New(id) => (id, "new"),
             Origin::Row(row) | Origin::Revived(row, _) => (row.id, "row"),
