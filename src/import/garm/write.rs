@@ -278,7 +278,7 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// Returns a name as ours may be: small letters, digits and dashes.
+/// Returns a name as ours may be: lower case, digits and dashes.
 fn label(text: &str, otherwise: &str) -> String {
     let fits = |it: char| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '-' };
     let name: String = text.chars().map(fits).collect();
