@@ -47,7 +47,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Returns a word that no other test of this process has.
+/// Returns a number that no other test of this process has.
 fn rand_suffix() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -76,7 +76,7 @@ async fn top_is_live_takes_keys_and_gives_the_terminal_back() {
     // Escape and another key right behind it are one key to a terminal.
     until("it closes", async || !terminal.screen().contains("esc closes")).await;
     terminal.press("?");
-    terminal.until_shown("why it is as it is").await;
+    terminal.until_shown("enter keeps it").await;
     terminal.press("?");
     until("the keys go", async || !terminal.screen().contains("esc closes")).await;
     terminal.press("q");
