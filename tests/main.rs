@@ -8,4 +8,5 @@ mod sim;
 mod spec;
 mod support;
 mod vocabulary;
+mod walkthroughs;
 mod wire;

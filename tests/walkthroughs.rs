@@ -46,20 +46,24 @@ fn a_missing_function_is_found() {
 
 fn read(file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("`{file}`: {error}"))
+    let text = fs::read_to_string(&path);
+    assert!(text.is_ok(), "`{file}` is not there: {text:?}");
+    text.unwrap_or_default()
 }
 
-/// Returns the numbered lines below a heading: "1. `file`: `function`, `function`, and what they do".
+/// Returns the numbered items below a heading: "1. `file`: `function`, `function`, and what they do". What
+/// else is quoted there is taken for a function too.
 fn stops(readme: &str, heading: &str) -> Vec<Stop> {
-    let (_, below) = readme.split_once(heading).unwrap_or_else(|| panic!("no `{heading}`"));
+    let (_, below) = readme.split_once(heading).expect("a walk has its heading");
     let section = below.split("\n#").next().unwrap_or_default();
+    // An item that is too long for a line goes on, indented, on the next.
+    let section = section.replace("\n   ", " ");
     let mut stops = Vec::new();
     for line in section.lines() {
         let number = format!("{}. `", stops.len() + 1);
         let Some(rest) = line.strip_prefix(&number) else { continue };
         let (file, rest) = rest.split_once("`: ").expect("a colon after the file");
-        let quoted = rest.split('`').skip(1).step_by(2);
-        let functions = quoted.map(|it| it.trim_end_matches("()").to_owned()).collect();
+        let functions = rest.split('`').skip(1).step_by(2).map(str::to_owned).collect();
         stops.push(Stop { file: file.to_owned(), functions });
     }
     stops
