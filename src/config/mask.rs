@@ -77,7 +77,7 @@ fn cover_group(chars: &mut [char], from: usize) {
             ',' | '=' | ' ' | '\t' => {}
             c => {
                 let (end, is_key) = token_end(chars, at, c);
-                let place = matches!(word_before_equals(chars, at).as_str(), "env" | "file");
+                let place = matches!(key_before_equals(chars, at).as_str(), "env" | "file");
                 if !is_key && !place {
                     chars[at..end]
                         .iter_mut()
@@ -105,7 +105,7 @@ fn token_end(chars: &[char], from: usize, first: char) -> (usize, bool) {
 }
 
 /// Returns the key of a value: the word before the equals sign before it.
-fn word_before_equals(chars: &[char], at: usize) -> String {
+fn key_before_equals(chars: &[char], at: usize) -> String {
     let before = chars[..at].iter().rposition(|c| !c.is_whitespace());
     before
         .filter(|before| chars[*before] == '=')
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_run_of_key_letters_is_covered_wherever_it_stands() {
+    fn a_long_run_of_key_characters_is_covered_wherever_it_stands() {
         let line = "x = 'ghp_0123456789abcdefghijABCDEFGHIJ0123'";
         assert!(!masked(line).contains("abcdefghij"));
         assert_eq!(masked(line).len(), line.len());

@@ -481,13 +481,13 @@ pub(crate) fn is_loopback(host: &str) -> bool {
 
 /// Returns the candidate a person most likely meant, if any is near enough to be worth naming.
 pub(crate) fn nearest<'a>(
-    word: &str,
+    typed: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     // People spell these differently without meaning anything by it.
     let plain = |word: &str| word.to_lowercase().replace(['-', '_', ' '], "");
     // A word of many thousands of characters is not a slip, and comparing it would take long.
-    let word: String = plain(word).chars().take(64).collect();
+    let word: String = plain(typed).chars().take(64).collect();
     let allowed = word.chars().count().div_ceil(3).min(3);
     candidates
         .into_iter()
