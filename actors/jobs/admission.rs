@@ -172,3 +172,24 @@ fn first_report(notice: &JobNotice, now: Timestamp) -> Job {
         events: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::tests::{QUEUED, T0, id, notice};
+
+    #[test]
+    fn the_oldest_unserved_job_is_dropped_for_a_new_one_beyond_the_limit() {
+        let (mut admission, mut jobs) = (Admission::default(), OpenJobs::default());
+        let unserved = |_: &JobRequirements, _: &JobIndex| JobRoute::Unserved("no pool".into());
+        for number in 0..=u64::try_from(MAX_UNSERVED).unwrap() {
+            let notice = notice(number, QUEUED, None);
+            assert!(!admission.admit(&notice, None, unserved, &mut jobs, T0));
+        }
+        assert!(admission.unserved(&id(0)).is_none());
+        assert!(admission.unserved(&id(1)).is_some());
+        let acts = jobs.take_change().acts;
+        let hidden: Vec<_> = acts.iter().filter(|act| matches!(act, Act::Hide(_))).collect();
+        assert_eq!(hidden, [&Act::Hide(id(0))]);
+    }
+}

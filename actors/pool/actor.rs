@@ -1,43 +1,36 @@
 //! The supervisor: gives every row an owner, every dead owner a successor, and carries plans out.
 //!
 //! Messages change what it knows and mark it as due for a plan; one plan a moment later covers
-//! all of them. It runs no timer but the one its last plan asked for. `actor/owners` starts and
-//! replaces owners, `actor/planning` plans and shows the result.
+//! all of them. It runs no timer but the one its last plan asked for. `actor/planning` plans and
+//! shows the result, `actor/owners` takes over rows, replaces owners and adopts machines.
 
 mod owners;
 mod planning;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, AsyncContext, Context, ContextFutureSpawner, Handler,
-    SpawnHandle, WrapFuture,
+    Actor, ActorContext, ActorFutureExt, Context, ContextFutureSpawner, Handler, SpawnHandle,
+    WrapFuture,
 };
-use tracing::{info, warn};
 
 use super::breaker::Breaker;
 use super::pace::PoolPace;
-use super::reads::{live_rows, name_for};
-use super::reports::{Reports, of_adopted};
-use super::{Demand, ToPool};
+use super::reads::live_rows;
+use super::reports::Reports;
+use super::{Demand, InstanceReport, StartOutcome, ToPool};
 use crate::base::Base;
 use crate::fleet::ToFleet;
 use crate::instance::{self, Capabilities, Child, Links, Origin, Retire, ToInstance};
 use crate::jobs::{Accepts, ToLedger};
-use crate::mail::{ActorRef, Reply};
+use crate::mail::ActorRef;
 use crate::model::{
-    Home, InstanceId, MachineName, MachineView, PoolRow, PoolSpec, Refusal, Timestamp, Urgency,
+    InstanceId, MachineName, PoolRow, PoolSpec, Refusal, State, Timestamp, Urgency,
 };
 use crate::ports::Controller;
 use crate::registry::{AlreadyOwned, PoolView};
 use crate::supervise::{Envelope, ExitNotifier, Restarts, StopGuard, mailbox};
-
-/// How long an owner that exits may take to release its entry.
-const ENTRY_RELEASE_DELAY: Duration = Duration::from_millis(50);
-/// When an owner that dies repeatedly is started again.
-const HOPELESS_RESTART_DELAY: Duration = Duration::from_secs(10);
 
 /// Holds what a pool starts with.
 pub(crate) struct PoolStart {
@@ -197,10 +190,43 @@ impl Handler<Envelope<ToPool>> for PoolSupervisor {
     }
 }
 
-// What others ask of the pool.
+// What its messages do.
 impl PoolSupervisor {
     fn now(&self) -> Timestamp {
         self.links.base.clock.now()
+    }
+
+    fn start_owner(&mut self, id: InstanceId, origin: Origin) -> Result<(), AlreadyOwned> {
+        let child = (self.spawn_owner)(origin, self.links.clone())?;
+        self.children.insert(id, child);
+        Ok(())
+    }
+
+    /// Takes what an instance reports of itself.
+    fn report(&mut self, report: InstanceReport, ctx: &mut Context<Self>) {
+        let (id, revision) = (report.id.clone(), report.revision.clone());
+        let host = report.host.clone();
+        if report.state == State::Deleted && self.reports.get(&id).is_none() {
+            return;
+        }
+        self.pace.update(&report);
+        // An unknown instance was started by an earlier supervisor in its last moments. It holds a
+        // place; when its owner's exit is reported, it gets an owner of ours.
+        let outcome = self.reports.update(report);
+        if let (Some(host), Some(outcome)) = (host, outcome) {
+            match outcome {
+                StartOutcome::Ready => self.pace.hosts.ready(&host),
+                StartOutcome::Failed => self.pace.hosts.failed(&host, self.now()),
+            }
+        }
+        if revision == self.links.spec.revision {
+            match outcome {
+                Some(StartOutcome::Ready) => self.pace.breaker.ready(),
+                Some(StartOutcome::Failed) => self.pace.breaker.failed(&id, self.now()),
+                None => {}
+            }
+        }
+        self.plan_soon(ctx);
     }
 
     fn forward_retire(&mut self, id: &InstanceId, ask: Retire) {
@@ -221,56 +247,6 @@ impl PoolSupervisor {
         } else {
             ask.reply.send(Err(Refusal::Budget));
         }
-    }
-
-    fn adopt(
-        &mut self,
-        view: MachineView,
-        home: Option<Box<Home>>,
-        reply: Reply<Result<InstanceId, Refusal>>,
-        ctx: &mut Context<Self>,
-    ) {
-        let own: &str = view.name.as_str();
-        if self.reports.reports().contains_key(own) || !self.adopting.insert(view.name.clone()) {
-            reply.send(Err(Refusal::Taken));
-            return;
-        }
-        // An adopted instance is asked to retire at once, so a sweep that takes everything for
-        // an orphan spends the budget. What is refused now is found again by the next sweep.
-        let now = self.now();
-        if !self.pace.spend(&self.links.spec.policy, now) {
-            self.adopting.remove(&view.name);
-            reply.send(Err(Refusal::Budget));
-            return;
-        }
-        let name =
-            name_for(self.links.base.clone(), Arc::clone(&self.links.spec), view.name.clone());
-        ctx.spawn(name.into_actor(self).map(move |name, this, ctx| {
-            this.adopting.remove(&view.name);
-            let adopted = name.and_then(|(id, origin)| {
-                let machine = view.name.clone();
-                let spec = &this.links.spec;
-                let ours = view.stamp.pool.as_ref() == Some(&spec.id);
-                let own = || Home { forge: spec.forge.clone(), scope: spec.scope.clone() };
-                // Anywhere else its runner would not be found, nor the job it may be running.
-                let Some(home) = origin.or(home.map(|home| *home)).or_else(|| ours.then(own)) else {
-                    warn!(
-                        machine.name = %machine,
-                        "machine `{machine}`: not adopted, its pool is unknown and it has no record; put \
-                         its pool back into the config, or delete it by hand once it is idle"
-                    );
-                    return Err(Refusal::Unknown);
-                };
-                this.start_owner(id.clone(), Origin::Adopted(id.clone(), Box::new(view), home))
-                    .map_err(|AlreadyOwned| Refusal::Taken)?;
-                info!(instance.id = %id, machine.name = %machine, "instance {id}: adopts machine `{machine}`");
-                let revision = this.links.spec.revision.clone();
-                this.reports.expect(of_adopted(id.clone(), revision, this.now()));
-                this.plan_soon(ctx);
-                Ok(id)
-            });
-            reply.send(adopted);
-        }));
     }
 
     /// Reports everything to a new ledger, and lets every instance do so.

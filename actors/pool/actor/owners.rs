@@ -1,19 +1,25 @@
-//! Owners: every row has one. An owner that dies is replaced from its stored row.
+//! Owners: every row has one. A pool starts with one for every row, replaces one that dies from its
+//! stored row, and gives one to a machine that has no record.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
-use super::super::reads::row_of;
-use super::super::reports::of_row;
-use super::super::{InstanceReport, StartOutcome};
-use super::{ENTRY_RELEASE_DELAY, HOPELESS_RESTART_DELAY, PoolSupervisor};
+use super::super::reads::{name_for, row_of};
+use super::super::reports::{of_adopted, of_row};
+use super::PoolSupervisor;
 use crate::instance::Origin;
-use crate::model::{Instance, InstanceId, State};
+use crate::mail::Reply;
+use crate::model::{Home, Instance, InstanceId, MachineView, Refusal, State};
 use crate::mutants::{self, Mutant};
 use crate::registry::AlreadyOwned;
+
+/// How long an owner that exits may take to release its entry.
+const ENTRY_RELEASE_DELAY: Duration = Duration::from_millis(50);
+/// When an owner that dies repeatedly is started again.
+const HOPELESS_RESTART_DELAY: Duration = Duration::from_secs(10);
 
 impl PoolSupervisor {
     pub(super) fn take_over(mut rows: Vec<Instance>, this: &mut Self, ctx: &mut Context<Self>) {
@@ -31,40 +37,55 @@ impl PoolSupervisor {
         this.plan_soon(ctx);
     }
 
-    pub(super) fn start_owner(
+    /// Gives a machine without a record an owner, which is asked to retire it.
+    pub(super) fn adopt(
         &mut self,
-        id: InstanceId,
-        origin: Origin,
-    ) -> Result<(), AlreadyOwned> {
-        let child = (self.spawn_owner)(origin, self.links.clone())?;
-        self.children.insert(id, child);
-        Ok(())
-    }
-
-    pub(super) fn report(&mut self, report: InstanceReport, ctx: &mut Context<Self>) {
-        let (id, revision) = (report.id.clone(), report.revision.clone());
-        let host = report.host.clone();
-        if report.state == State::Deleted && self.reports.get(&id).is_none() {
+        view: MachineView,
+        home: Option<Box<Home>>,
+        reply: Reply<Result<InstanceId, Refusal>>,
+        ctx: &mut Context<Self>,
+    ) {
+        let own: &str = view.name.as_str();
+        if self.reports.reports().contains_key(own) || !self.adopting.insert(view.name.clone()) {
+            reply.send(Err(Refusal::Taken));
             return;
         }
-        self.pace.update(&report);
-        // An unknown instance was started by an earlier supervisor in its last moments. It holds a
-        // place; when its owner's exit is reported, it gets an owner of ours.
-        let outcome = self.reports.update(report);
-        if let (Some(host), Some(outcome)) = (host, outcome) {
-            match outcome {
-                StartOutcome::Ready => self.pace.hosts.ready(&host),
-                StartOutcome::Failed => self.pace.hosts.failed(&host, self.now()),
-            }
+        // An adopted instance is asked to retire at once, so a sweep that takes everything for
+        // an orphan spends the budget. What is refused now is found again by the next sweep.
+        let now = self.now();
+        if !self.pace.spend(&self.links.spec.policy, now) {
+            self.adopting.remove(&view.name);
+            reply.send(Err(Refusal::Budget));
+            return;
         }
-        if revision == self.links.spec.revision {
-            match outcome {
-                Some(StartOutcome::Ready) => self.pace.breaker.ready(),
-                Some(StartOutcome::Failed) => self.pace.breaker.failed(&id, self.now()),
-                None => {}
-            }
-        }
-        self.plan_soon(ctx);
+        let name =
+            name_for(self.links.base.clone(), Arc::clone(&self.links.spec), view.name.clone());
+        ctx.spawn(name.into_actor(self).map(move |name, this, ctx| {
+            this.adopting.remove(&view.name);
+            let adopted = name.and_then(|(id, origin)| {
+                let machine = view.name.clone();
+                let spec = &this.links.spec;
+                let ours = view.stamp.pool.as_ref() == Some(&spec.id);
+                let own = || Home { forge: spec.forge.clone(), scope: spec.scope.clone() };
+                // Anywhere else its runner would not be found, nor the job it may be running.
+                let Some(home) = origin.or(home.map(|home| *home)).or_else(|| ours.then(own)) else {
+                    warn!(
+                        machine.name = %machine,
+                        "machine `{machine}`: not adopted, its pool is unknown and it has no record; put \
+                         its pool back into the config, or delete it by hand once it is idle"
+                    );
+                    return Err(Refusal::Unknown);
+                };
+                this.start_owner(id.clone(), Origin::Adopted(id.clone(), Box::new(view), home))
+                    .map_err(|AlreadyOwned| Refusal::Taken)?;
+                info!(instance.id = %id, machine.name = %machine, "instance {id}: adopts machine `{machine}`");
+                let revision = this.links.spec.revision.clone();
+                this.reports.expect(of_adopted(id.clone(), revision, this.now()));
+                this.plan_soon(ctx);
+                Ok(id)
+            });
+            reply.send(adopted);
+        }));
     }
 
     pub(super) fn died(&mut self, id: InstanceId, panicked: bool, ctx: &mut Context<Self>) {

@@ -2,10 +2,11 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::*;
 use crate::instance::Permit;
-use crate::mail::Mailbox;
+use crate::mail::{Mailbox, Reply};
 use crate::model::{Instance, Reason, State};
 use crate::mutants::{self, Mutant};
 use crate::pool::fixtures::{TestPorts, a_moment, controller, machine, perform, report, row, spec};
