@@ -18,7 +18,7 @@ const MIN_RETENTION: Duration = Duration::from_hours(8 * 24);
 table! {
     /// The daemon itself.
     pub struct Daemon {
-        /// Exposure to people; what tells installations apart is an id in the store.
+        /// Shown to people; what tells installations apart is an id in the store.
         pub name: String = "ostler";
         /// Where the daemon keeps what it creates itself; relative to the working directory.
         pub state_dir: PathBuf = "var", kind = ValueKind::OwnPath;

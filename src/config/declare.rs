@@ -10,8 +10,8 @@
 //! }
 //! ```
 //!
-//! The doc comment is the text, the type gives the [`ValueKind`]. After `=` stands the default and after
-//! `=>` the value for `config/example.toml`, both as TOML; what follows are fields of [`Key`]. From
+//! The doc comment is the text, the type gives the [`ValueKind`]. After `=` stands the default and
+//! after `=>` the value for `config/example.toml`, both as TOML; what follows are fields of [`Key`]. From
 //! this [`table!`] creates the struct, its reader and its page for `/config`; the check for unknown
 //! keys and wrong types, the error texts, the JSON Schema, the example and `ostler plan` read the same
 //! `Key`s. `impl TYPE, from VALUE { … }` declares the keys of a struct of the core, whose own defaults

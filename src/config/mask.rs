@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-/// Described that make a key look like the name of a secret.
+/// Words that make a key look like the name of a secret.
 const PRIVATE_NAMES: [&str; 8] =
     ["secret", "token", "password", "passwd", "private_key", "seal_key", "credential", "api_key"];
 

@@ -137,7 +137,7 @@ pub async fn run(
             _ = ticks.tick() => Look::Tick,
             () = changes.closed() => return Ok(()),
         };
-        // SourceFiles may be on a slow disk; the other tasks of this thread need not wait for it.
+        // Files may be on a slow disk; the other tasks of this thread need not wait for it.
         let looked = tokio::task::spawn_blocking(move || {
             let found = watch.look(how);
             (watch, found)

@@ -48,8 +48,8 @@ table! {
         /// The provider that creates its machines.
         pub provider: String => "kubernetes", need = PoolOrDefaults, effect = Shapes;
         /// How it learns of jobs; `scale-set` is not in this release.
-        pub intake: String = "webhook", kind = ValueKind::Choice(&["webhook", "scale-set"]), shown = Hidden,
-            check = Some(check::intake);
+        pub intake: String = "webhook", kind = ValueKind::Choice(&["webhook", "scale-set"]),
+            shown = Hidden, check = Some(check::intake);
         /// When a runner registers: at creation, or when there is a job for it.
         pub binding: Binding => "late", effect = Shapes,
             fallback = Described("late for kubernetes, early for the others");
@@ -66,9 +66,11 @@ table! {
         pub flavor: String => "m7i.large", need = Alternative, effect = Shapes,
             fallback = Described("");
         /// The operating system.
-        pub os: String = "linux", kind = ValueKind::Choice(&["linux", "windows", "macos"]), effect = Shapes;
+        pub os: String = "linux", kind = ValueKind::Choice(&["linux", "windows", "macos"]),
+            effect = Shapes;
         /// The processor.
-        pub arch: String = "x64", kind = ValueKind::Choice(&["x64", "arm64", "arm"]), effect = Shapes;
+        pub arch: String = "x64", kind = ValueKind::Choice(&["x64", "arm64", "arm"]),
+            effect = Shapes;
         /// Whether jobs that ask for no label are served.
         pub accept_unlabelled: bool = false;
         /// Begins the name of every instance.
