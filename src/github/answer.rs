@@ -1,23 +1,25 @@
-//! What came back: status, headers, body, and how far it can be trusted.
+//! Answers of GitHub and failed calls: what they prove, and what may have happened at GitHub.
+
+use std::time::Duration;
 
 use http::HeaderMap;
+use ostler_actors::model::{Observation, Sighting};
+use ostler_actors::ports::{ForgeError, MintError};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::failure::Failure;
-
 /// Holds one answer. Not `Debug`: its body may be a token or a JIT config.
 #[derive(Clone)]
-pub(super) struct Answer {
+pub(super) struct ApiAnswer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
-impl Answer {
+impl ApiAnswer {
     /// Reads the body; a body that cannot be read is an answer lost.
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_slice(self.text()).map_err(|error| Failure::Lost {
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, ApiFailure> {
+        serde_json::from_slice(self.text()).map_err(|error| ApiFailure::Lost {
             why: format!("GitHub's answer ({}) cannot be read: {error}", self.status),
         })
     }
@@ -29,17 +31,17 @@ impl Answer {
 
     /// Returns what GitHub says went wrong, shortened.
     pub(super) fn message(&self) -> String {
-        let told: Option<Value> = serde_json::from_slice(self.text()).ok();
-        let told = told.as_ref().and_then(|value| value.get("message")).and_then(Value::as_str);
-        let text: String = told.unwrap_or("no message").chars().take(200).collect();
+        let body: Option<Value> = serde_json::from_slice(self.text()).ok();
+        let message = body.as_ref().and_then(|value| value.get("message")).and_then(Value::as_str);
+        let text: String = message.unwrap_or("no message").chars().take(200).collect();
         format!("{} {text}", self.status)
     }
 
-    /// Tells whether GitHub itself says that the thing is not there. A page of a proxy or of
-    /// a server in maintenance has the same number and no such body.
+    /// Tells whether GitHub itself says that the thing does not exist. An error page of a proxy or of a
+    /// server in maintenance has the same status without such a body.
     pub(super) fn denies(&self) -> bool {
-        let told: Option<Value> = serde_json::from_slice(self.text()).ok();
-        self.status == 404 && told.is_some_and(|value| value.get("message").is_some())
+        let body: Option<Value> = serde_json::from_slice(self.text()).ok();
+        self.status == 404 && body.is_some_and(|value| value.get("message").is_some())
     }
 
     /// Returns a header as text.
@@ -48,11 +50,67 @@ impl Answer {
     }
 
     /// Turns an answer that is none of the expected ones into a failure.
-    pub(super) fn unexpected(&self, what: &str) -> Failure {
+    pub(super) fn unexpected(&self, what: &str) -> ApiFailure {
         let why = format!("{what}: GitHub answered {}", self.message());
         match self.status {
-            400..=499 => Failure::Denied { why },
-            _ => Failure::Lost { why },
+            400..=499 => ApiFailure::Denied { why },
+            _ => ApiFailure::Lost { why },
         }
+    }
+}
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ApiFailure {
+    /// Not sent, or rejected before it was handled: nothing was created, and it may work later.
+    Held { after: Option<Duration>, why: String },
+    /// Not sent or refused, and repeating will not help: a right or a setting must be changed.
+    Denied { why: String },
+    /// Sent, perhaps, without a usable answer: something may have been created.
+    Lost { why: String },
+}
+
+impl ApiFailure {
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::Held { why, .. } | Self::Denied { why } | Self::Lost { why } => why,
+        }
+    }
+
+    /// Says of a call made before the one that matters: whatever was lost, that one was not sent.
+    pub(super) fn before_the_call(self) -> Self {
+        match self {
+            Self::Lost { why } => Self::Held { after: None, why },
+            failure @ (Self::Held { .. } | Self::Denied { .. }) => failure,
+        }
+    }
+
+    /// Says what it means for a registration.
+    pub(super) fn of_mint(self) -> MintError {
+        match self {
+            Self::Held { after, why } => MintError::Later { after, why },
+            Self::Denied { why } => MintError::Refused { why },
+            Self::Lost { why } => MintError::Unanswered { why },
+        }
+    }
+
+    /// Says what it means for a removal: it is always worth another attempt.
+    pub(super) fn of_removal(self) -> ForgeError {
+        match self {
+            Self::Held { after, why } => ForgeError::Later { after, why },
+            Self::Denied { why } | Self::Lost { why } => ForgeError::Later { after: None, why },
+        }
+    }
+}
+
+impl<T> From<ApiFailure> for Sighting<T> {
+    fn from(failure: ApiFailure) -> Self {
+        Self::Unknown(failure.why())
+    }
+}
+
+impl<T> From<ApiFailure> for Observation<T> {
+    fn from(failure: ApiFailure) -> Self {
+        Self::Unusable(failure.why())
     }
 }

@@ -1,7 +1,7 @@
 //! Asks GitHub as the identity that serves a scope best.
 //!
-//! A credential is asked only about the scopes it is for. Where several are, they share the load,
-//! and one that GitHub shows nothing to answers for nobody: the next is asked.
+//! A credential is used only for its scopes. Where several serve a scope they share the load, and
+//! one that GitHub shows nothing proves nothing: the next is asked.
 
 use std::sync::Arc;
 
@@ -11,30 +11,29 @@ use ostler_actors::ports::{Chance, Clock};
 use serde_json::Value;
 
 use super::access::Proofs;
-use super::answer::Answer;
+use super::answer::{ApiAnswer, ApiFailure};
 use super::apps::{Account, App};
-use super::client::Client;
+use super::client::GitHubClient;
 use super::etags::Etags;
-use super::failure::Failure;
 use super::governor::{Governor, Lane, Limits, Resource};
-use super::identity::{Identity, Source};
+use super::identity::{Identity, SecretSource};
 use super::route::{self, Route};
 use super::settings::{Auth, BadSettings, Settings};
-use super::tally::Tally;
-use super::watch::Watch;
+use super::tally::RequestTally;
+use super::watch::ForgeClock;
 use crate::ports::{ForgeFigures, RateBudget, WebhookFigures};
 
-/// Holds everything that asking takes.
+/// Everything that a request takes.
 pub(super) struct ApiClient {
-    pub(super) client: Client,
-    pub(super) watch: Watch,
+    pub(super) client: GitHubClient,
+    pub(super) watch: ForgeClock,
     accounts: Vec<ScopedCredential>,
     limits: Limits,
     chance: Arc<dyn Chance>,
-    pub(super) tally: Tally,
+    pub(super) tally: RequestTally,
 }
 
-/// Holds one credential and where it is used; everywhere when no scope is named.
+/// One credential and its scopes; every scope when none is named.
 struct ScopedCredential {
     scopes: Vec<Scope>,
     account: Account,
@@ -50,7 +49,7 @@ impl ScopedCredential {
     }
 }
 
-pub(super) struct Question<'a> {
+pub(super) struct ApiRequest<'a> {
     pub(super) method: Method,
     pub(super) route: Route,
     pub(super) body: Option<Value>,
@@ -58,7 +57,7 @@ pub(super) struct Question<'a> {
     pub(super) etags: Option<&'a Etags>,
 }
 
-impl Question<'_> {
+impl ApiRequest<'_> {
     pub(super) fn get(route: Route) -> Self {
         Self { method: Method::GET, route, body: None, etags: None }
     }
@@ -82,69 +81,69 @@ impl ApiClient {
         clock: Arc<dyn Clock>,
         chance: Arc<dyn Chance>,
     ) -> Result<Self, BadSettings> {
-        let client = Client::new(&settings)?;
+        let client = GitHubClient::new(&settings)?;
         let limits =
             Limits { jit_per_minute: settings.jit_per_minute, poll_budget: settings.poll_budget };
         let mut api = Self {
             client,
-            watch: Watch::new(clock),
+            watch: ForgeClock::new(clock),
             accounts: Vec::new(),
             limits,
             chance,
-            tally: Tally::default(),
+            tally: RequestTally::default(),
         };
         for (number, credential) in settings.credentials.into_iter().enumerate() {
             let account = match credential.auth {
                 Auth::Token(secret) => {
                     let name = format!("token {}", number + 1);
-                    Account::Token(Arc::new(api.identity(name, Source::Token(secret))))
+                    Account::Token(Arc::new(api.identity(name, SecretSource::Token(secret))))
                 }
                 Auth::App { client_id, private_key } => {
-                    let key = Arc::new(super::keys::AppKey::new(&client_id, &private_key)?);
+                    let key = Arc::new(super::identity::AppKey::new(&client_id, &private_key)?);
                     let name = format!("App {client_id}");
-                    Account::App(App::new(api.identity(name, Source::App(key))))
+                    Account::App(App::new(api.identity(name, SecretSource::App(key))))
                 }
             };
             api.accounts.push(ScopedCredential { scopes: credential.scopes, account });
         }
-        if api.accounts.is_empty() { Err(BadSettings::Nobody) } else { Ok(api) }
+        if api.accounts.is_empty() { Err(BadSettings::NoCredential) } else { Ok(api) }
     }
 
-    /// Makes an identity with a budget of its own.
-    pub(super) fn identity(&self, name: String, source: Source) -> Identity {
+    /// Creates an identity with a budget of its own.
+    pub(super) fn identity(&self, name: String, source: SecretSource) -> Identity {
         let governor = Governor::new(self.limits, Arc::clone(&self.chance));
         Identity { name, governor, source, proofs: Proofs::default() }
     }
 
-    /// Asks as whoever may act in the scope and has the most room.
+    /// Asks as the identity of the scope that has the most budget left.
     pub(super) async fn ask(
         &self,
         scope: &Scope,
         lane: Lane,
-        question: &Question<'_>,
-    ) -> Result<Answer, Failure> {
-        self.ask_somebody(scope, lane, question).await.map(|(_, answer)| answer)
+        question: &ApiRequest<'_>,
+    ) -> Result<ApiAnswer, ApiFailure> {
+        self.ask_any(scope, lane, question).await.map(|(_, answer)| answer)
     }
 
-    /// Asks as whoever may act in the scope and has the most room, and says as whom: two
+    /// Asks as the identity of the scope that has the most budget left, and returns it too: two
     /// identities may be shown different things.
-    pub(super) async fn ask_somebody(
+    pub(super) async fn ask_any(
         &self,
         scope: &Scope,
         lane: Lane,
-        question: &Question<'_>,
-    ) -> Result<(Arc<Identity>, Answer), Failure> {
-        let mut able = self.able(scope).await.map_err(Failure::before_the_call)?;
+        question: &ApiRequest<'_>,
+    ) -> Result<(Arc<Identity>, ApiAnswer), ApiFailure> {
+        let mut able = self.able(scope).await.map_err(ApiFailure::before_the_call)?;
         able.sort_by(|a, b| b.governor.room(lane).total_cmp(&a.governor.room(lane)));
         let proof = route::proof(scope, &question.route);
         let (mut first, mut missing) = (None, None);
         for identity in able {
             match self.ask_as(&identity, lane, question).await {
                 // Turned away before anything happened: another identity may be let in.
-                Err(failure @ (Failure::Held { .. } | Failure::Denied { .. })) => {
+                Err(failure @ (ApiFailure::Held { .. } | ApiFailure::Denied { .. })) => {
                     first = first.or(Some(failure));
                 }
-                Err(failure @ Failure::Lost { .. }) => return Err(failure),
+                Err(failure @ ApiFailure::Lost { .. }) => return Err(failure),
                 // GitHub says the same of what is not there and of what is not shown.
                 Ok(answer) if answer.denies() => match &proof {
                     None => missing = missing.or(Some((identity, answer))),
@@ -158,21 +157,21 @@ impl ApiClient {
         }
         match (first, missing) {
             (None, Some(missing)) => Ok(missing),
-            (failure, _) => Err(failure.unwrap_or_else(|| nobody(scope))),
+            (failure, _) => Err(failure.unwrap_or_else(|| no_credential(scope))),
         }
     }
 
     /// Returns the Apps among the credentials, for what belongs to no installation.
     pub(super) fn apps(&self) -> Vec<Arc<Identity>> {
-        let apps = self.accounts.iter().filter_map(|seat| match &seat.account {
+        let apps = self.accounts.iter().filter_map(|credential| match &credential.account {
             Account::App(app) => Some(Arc::clone(&app.identity)),
             Account::Token(_) => None,
         });
         apps.collect()
     }
 
-    /// Returns who may act in the scope.
-    async fn able(&self, scope: &Scope) -> Result<Vec<Arc<Identity>>, Failure> {
+    /// Returns the identities that serve the scope.
+    async fn able(&self, scope: &Scope) -> Result<Vec<Arc<Identity>>, ApiFailure> {
         let mut able = Vec::new();
         let mut failure = None;
         for account in self.covering(scope) {
@@ -181,25 +180,31 @@ impl ApiClient {
                 Err(why) => failure = Some(why),
             }
         }
-        if able.is_empty() { Err(failure.unwrap_or_else(|| nobody(scope))) } else { Ok(able) }
+        if able.is_empty() {
+            Err(failure.unwrap_or_else(|| no_credential(scope)))
+        } else {
+            Ok(able)
+        }
     }
 
     /// Returns the credentials for the scope. The repositories of an enterprise do not bear its
-    /// name, so where nobody is named for one, those of enterprises are asked: a 404 to somebody
-    /// without access proves nothing.
+    /// name, so where no credential names one, those of enterprises are asked: a 404 without access
+    /// proves nothing.
     fn covering(&self, scope: &Scope) -> Vec<&Account> {
-        let named: Vec<_> = self.accounts.iter().filter(|seat| seat.covers(scope)).collect();
-        let seats = if named.is_empty() && !matches!(scope, Scope::Enterprise(_)) {
-            self.accounts.iter().filter(|seat| seat.is_of_an_enterprise()).collect()
+        let named: Vec<_> =
+            self.accounts.iter().filter(|credential| credential.covers(scope)).collect();
+        let credentials = if named.is_empty() && !matches!(scope, Scope::Enterprise(_)) {
+            self.accounts.iter().filter(|credential| credential.is_of_an_enterprise()).collect()
         } else {
             named
         };
-        seats.into_iter().map(|seat| &seat.account).collect()
+        credentials.into_iter().map(|credential| &credential.account).collect()
     }
 
     pub(super) fn figures(&self) -> ForgeFigures {
         let mut rates = Vec::new();
-        for identity in self.accounts.iter().flat_map(|seat| seat.account.identities()) {
+        for identity in self.accounts.iter().flat_map(|credential| credential.account.identities())
+        {
             for resource in [Resource::Core, Resource::Registration] {
                 if let Some((limit, left, resets_in)) = identity.governor.left(resource) {
                     let (identity, resource) = (identity.name.clone(), resource.word());
@@ -219,6 +224,6 @@ impl ApiClient {
     }
 }
 
-fn nobody(scope: &Scope) -> Failure {
-    Failure::Denied { why: format!("no credential may act in `{scope}`; add one for it") }
+fn no_credential(scope: &Scope) -> ApiFailure {
+    ApiFailure::Denied { why: format!("no credential may act in `{scope}`; add one for it") }
 }

@@ -1,4 +1,4 @@
-//! Finds the installation of an App that serves an owner, so that nobody has to look up numbers.
+//! Finds the installation of an App that serves an owner, so that its number is not configured.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -9,16 +9,16 @@ use arc_swap::ArcSwapOption;
 use ostler_actors::model::Scope;
 use tokio::time::Instant;
 
-use super::api::{ApiClient, Question};
-use super::failure::Failure;
-use super::identity::{Identity, Source, Tokens};
+use super::answer::ApiFailure;
+use super::api::{ApiClient, ApiRequest};
+use super::identity::{Identity, SecretSource, Tokens};
 use super::route;
 use super::wire;
 
-/// How long a failed search answers for those who come after it.
-const SAME_FAILURE: Duration = Duration::from_secs(5);
-/// How long an App that is not installed is not looked for again.
-const NOT_INSTALLED: Duration = Duration::from_mins(1);
+/// How long a failed search answers later calls.
+const FAILED_SEARCH_TTL: Duration = Duration::from_secs(5);
+/// How long an App that is not installed is not searched for again.
+const NOT_INSTALLED_TTL: Duration = Duration::from_mins(1);
 
 /// Holds one configured credential.
 pub(super) enum Account {
@@ -31,44 +31,44 @@ pub(super) enum Account {
 /// Holds an App and what was found of its installations.
 pub(super) struct App {
     pub(super) identity: Arc<Identity>,
-    found: Mutex<BTreeMap<String, Arc<Slot>>>,
+    found: Mutex<BTreeMap<String, Arc<InstallationSlot>>>,
 }
 
 /// Holds the search for one owner: one searches, the others wait for it.
 #[derive(Default)]
-struct Slot {
+struct InstallationSlot {
     identity: ArcSwapOption<Identity>,
-    searching: tokio::sync::Mutex<Option<(Instant, Failure)>>,
+    searching: tokio::sync::Mutex<Option<(Instant, ApiFailure)>>,
 }
 
-impl Slot {
+impl InstallationSlot {
     fn known(&self) -> Option<Arc<Identity>> {
         self.identity.load_full().filter(|identity| identity.is_known())
     }
 }
 
 /// Returns how long a failure is not worth another search.
-fn lasts(failure: &Failure) -> Duration {
+fn failure_ttl(failure: &ApiFailure) -> Duration {
     match failure {
-        Failure::Denied { .. } => NOT_INSTALLED,
-        Failure::Held { .. } | Failure::Lost { .. } => SAME_FAILURE,
+        ApiFailure::Denied { .. } => NOT_INSTALLED_TTL,
+        ApiFailure::Held { .. } | ApiFailure::Lost { .. } => FAILED_SEARCH_TTL,
     }
 }
 
 impl Account {
-    /// Returns who acts in the scope.
+    /// Returns the identity for the scope.
     pub(super) async fn for_scope(
         &self,
         api: &ApiClient,
         scope: &Scope,
-    ) -> Result<Arc<Identity>, Failure> {
+    ) -> Result<Arc<Identity>, ApiFailure> {
         match self {
             Self::Token(identity) => Ok(Arc::clone(identity)),
             Self::App(app) => app.installed(api, scope).await,
         }
     }
 
-    /// Returns everybody this credential has become so far.
+    /// Returns the identities that this credential has used so far.
     pub(super) fn identities(&self) -> Vec<Arc<Identity>> {
         match self {
             Self::Token(identity) => vec![Arc::clone(identity)],
@@ -86,14 +86,14 @@ impl App {
         Self { identity: Arc::new(identity), found: Mutex::default() }
     }
 
-    async fn installed(&self, api: &ApiClient, scope: &Scope) -> Result<Arc<Identity>, Failure> {
+    async fn installed(&self, api: &ApiClient, scope: &Scope) -> Result<Arc<Identity>, ApiFailure> {
         let owner = match scope {
             Scope::Repository { owner, .. } | Scope::Organization(owner) => owner.to_lowercase(),
             Scope::Enterprise(slug) => {
                 let why = format!(
                     "an App cannot register runners of enterprise `{slug}`; add a classic token with `manage_runners:enterprise`"
                 );
-                return Err(Failure::Denied { why });
+                return Err(ApiFailure::Denied { why });
             }
         };
         let slot = {
@@ -103,11 +103,13 @@ impl App {
         if let Some(identity) = slot.known() {
             return Ok(identity);
         }
-        let mut turn = slot.searching.lock().await;
+        let mut last_failure = slot.searching.lock().await;
         if let Some(identity) = slot.known() {
             return Ok(identity);
         }
-        if let Some((_, failure)) = turn.as_ref().filter(|(at, why)| at.elapsed() < lasts(why)) {
+        if let Some((_, failure)) =
+            last_failure.as_ref().filter(|(at, why)| at.elapsed() < failure_ttl(why))
+        {
             return Err(failure.clone());
         }
         match self.search(api, scope).await {
@@ -117,18 +119,18 @@ impl App {
                 Ok(identity)
             }
             Err(failure) => {
-                *turn = Some((Instant::now(), failure.clone()));
+                *last_failure = Some((Instant::now(), failure.clone()));
                 Err(failure)
             }
         }
     }
 
-    async fn search(&self, api: &ApiClient, scope: &Scope) -> Result<Identity, Failure> {
+    async fn search(&self, api: &ApiClient, scope: &Scope) -> Result<Identity, ApiFailure> {
         let number = api.installation(&self.identity, scope).await?.id;
         let name = format!("installation {number} of {}", self.identity.name);
         let app = Arc::clone(&self.identity);
         let (tokens, gone) = (Tokens::default(), AtomicBool::new(false));
-        let source = Source::Installation { app, number, tokens, gone };
+        let source = SecretSource::Installation { app, number, tokens, gone };
         Ok(api.identity(name, source))
     }
 }
@@ -138,11 +140,11 @@ impl ApiClient {
         &self,
         app: &Identity,
         scope: &Scope,
-    ) -> Result<wire::Installation, Failure> {
-        let answer = self.ask_app(app, &Question::get(route::installation(scope))).await?;
+    ) -> Result<wire::Installation, ApiFailure> {
+        let answer = self.ask_app(app, &ApiRequest::get(route::installation(scope))).await?;
         match answer.status {
             200 => answer.read(),
-            404 => Err(Failure::Denied {
+            404 => Err(ApiFailure::Denied {
                 why: format!(
                     "{} is not installed on `{scope}`; install it there, or add a token",
                     app.name
@@ -152,12 +154,16 @@ impl ApiClient {
         }
     }
 
-    /// Asks afresh how much of an owner an identity is shown. A token is taken at its word: GitHub
-    /// does not say which repositories a fine-grained one was made for.
-    pub(super) async fn reach(&self, identity: &Identity, scope: &Scope) -> Result<Reach, Failure> {
+    /// Asks again how much of an owner an identity is shown. A token counts as unrestricted: GitHub
+    /// does not say which repositories a fine-grained one was created for.
+    pub(super) async fn reach(
+        &self,
+        identity: &Identity,
+        scope: &Scope,
+    ) -> Result<Reach, ApiFailure> {
         let app = match &identity.source {
-            Source::Installation { app, .. } => app,
-            Source::Token(_) | Source::App(_) => return Ok(Reach::Whole),
+            SecretSource::Installation { app, .. } => app,
+            SecretSource::Token(_) | SecretSource::App(_) => return Ok(Reach::Whole),
         };
         let selection = self.installation(app, scope).await?.repository_selection;
         Ok(if selection == "selected" { Reach::Selected } else { Reach::Whole })
@@ -168,6 +174,6 @@ impl ApiClient {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     Whole,
-    /// The repositories that somebody selected for it; of the others it hears and sees nothing.
+    /// Only selected repositories; those outside the selection send it nothing and show it nothing.
     Selected,
 }

@@ -1,4 +1,4 @@
-//! One call over HTTP. No tokens of its own, no retries, always a deadline.
+//! One call over HTTP, with a deadline; no tokens and no retries here.
 
 use std::time::Duration;
 
@@ -9,28 +9,27 @@ use octocrab::{AuthState, Octocrab, OctocrabBuilder};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
-use super::answer::Answer;
-use super::failure::Failure;
+use super::answer::{ApiAnswer, ApiFailure};
 use super::settings::{BadSettings, Settings};
 use crate::client::{BadTransport, TransportOptions, USER_AGENT_VALUE, transport, was_never_sent};
 use crate::errors::root_cause;
 
 /// How large an answer may be.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// The edition of the API whose answers we read; a later one may rename what we look for.
+/// The version of the API whose answers we read; a later one may rename fields.
 const API_VERSION: &str = "2022-11-28";
-/// How often a moved repository is followed.
-const MOVES: usize = 3;
+/// How many redirects of a moved repository are followed.
+const MAX_REDIRECTS: usize = 3;
 
 /// Speaks HTTP with one GitHub.
-pub(super) struct Client {
+pub(super) struct GitHubClient {
     octocrab: Octocrab,
     base: String,
     timeout: Duration,
 }
 
 /// Holds one call. Not `Debug`: it may carry a secret.
-pub(super) struct Call<'a> {
+pub(super) struct ApiCall<'a> {
     pub(super) method: Method,
     pub(super) path: &'a str,
     pub(super) bearer: &'a SecretString,
@@ -38,7 +37,7 @@ pub(super) struct Call<'a> {
     pub(super) body: Option<&'a Value>,
 }
 
-impl Client {
+impl GitHubClient {
     pub(super) fn new(settings: &Settings) -> Result<Self, BadSettings> {
         let bad = || BadSettings::Url(settings.api_url.clone());
         let base = settings.api_url.trim_end_matches('/').to_owned();
@@ -50,19 +49,19 @@ impl Client {
     }
 
     /// Makes the call and reads the whole answer, within the deadline.
-    pub(super) async fn send(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+    pub(super) async fn send(&self, call: &ApiCall<'_>) -> Result<ApiAnswer, ApiFailure> {
         let late = || {
             let seconds = self.timeout.as_secs();
-            Failure::Lost { why: format!("no answer from GitHub in {seconds} s") }
+            ApiFailure::Lost { why: format!("no answer from GitHub in {seconds} s") }
         };
         let answer = tokio::time::timeout(self.timeout, self.follow(call)).await;
         answer.unwrap_or_else(|_| Err(late()))
     }
 
     /// Follows a repository that was renamed; only reads, and never to another host.
-    async fn follow(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+    async fn follow(&self, call: &ApiCall<'_>) -> Result<ApiAnswer, ApiFailure> {
         let mut uri = format!("{}{}", self.base, call.path);
-        for _ in 0..MOVES {
+        for _ in 0..MAX_REDIRECTS {
             let answer = self.once(call, &uri).await?;
             let moved = matches!(answer.status, 301 | 302 | 307 | 308);
             let next = answer.header(LOCATION.as_str()).and_then(|to| same_host(&uri, to));
@@ -71,24 +70,28 @@ impl Client {
                 Some(_) | None => return Ok(answer),
             }
         }
-        Err(Failure::Lost { why: "GitHub sends us from one address to the next".into() })
+        Err(ApiFailure::Lost { why: "too many redirects".into() })
     }
 
-    async fn once(&self, call: &Call<'_>, uri: &str) -> Result<Answer, Failure> {
+    async fn once(&self, call: &ApiCall<'_>, uri: &str) -> Result<ApiAnswer, ApiFailure> {
         let request = self.request(call, uri)?;
         let response =
             self.octocrab.execute(request).await.map_err(|error| unsent_or_lost(&error))?;
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|_| {
-            Failure::Lost { why: format!("GitHub's answer ({}) broke off", parts.status) }
+            ApiFailure::Lost { why: format!("GitHub's answer ({}) broke off", parts.status) }
         })?;
         let body = body.to_bytes().to_vec();
-        Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, body })
+        Ok(ApiAnswer { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
-    fn request(&self, call: &Call<'_>, uri: &str) -> Result<Request<octocrab::OctoBody>, Failure> {
+    fn request(
+        &self,
+        call: &ApiCall<'_>,
+        uri: &str,
+    ) -> Result<Request<octocrab::OctoBody>, ApiFailure> {
         let denied =
-            |_| Failure::Denied { why: "the credential cannot be sent as a header".into() };
+            |_| ApiFailure::Denied { why: "the credential cannot be sent as a header".into() };
         let bearer = format!("Bearer {}", call.bearer.expose_secret());
         let mut bearer = HeaderValue::from_str(&bearer).map_err(denied)?;
         bearer.set_sensitive(true);
@@ -104,7 +107,7 @@ impl Client {
         }
         self.octocrab
             .build_request(builder, call.body)
-            .map_err(|_| Failure::Denied { why: format!("`{uri}` is not an address") })
+            .map_err(|_| ApiFailure::Denied { why: format!("`{uri}` is not an address") })
     }
 }
 
@@ -124,17 +127,17 @@ fn octocrab(settings: &Settings) -> Result<Octocrab, BadSettings> {
     }
 }
 
-/// Tells a call that never left from one whose answer was lost.
-fn unsent_or_lost(error: &octocrab::Error) -> Failure {
+/// Separates a call that was never sent from one whose answer was lost.
+fn unsent_or_lost(error: &octocrab::Error) -> ApiFailure {
     let cause = root_cause(error);
     if was_never_sent(error) {
-        Failure::Held { after: None, why: format!("GitHub cannot be reached: {cause}") }
+        ApiFailure::Held { after: None, why: format!("GitHub cannot be reached: {cause}") }
     } else {
-        Failure::Lost { why: format!("the call to GitHub broke: {cause}") }
+        ApiFailure::Lost { why: format!("the call to GitHub broke: {cause}") }
     }
 }
 
-/// Returns where a move leads, if it stays with the host we were told to trust.
+/// Returns the target of a redirect, if it stays on the configured host.
 fn same_host(from: &str, to: &str) -> Option<String> {
     let (from, to) = (from.parse::<Uri>().ok()?, to.parse::<Uri>().ok()?);
     let path = to.path_and_query()?.as_str();

@@ -1,4 +1,4 @@
-//! Asks for deliveries again that never arrived: GitHub sends each of them once.
+//! Requests lost deliveries again: GitHub sends each of them once.
 //!
 //! A sweep reads the log of a hook from its newest entry back to where the last sweep began,
 //! groups the attempts by GUID, leaves every GUID that was taken once alone, and asks for the
@@ -23,13 +23,12 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::GitHub;
-use super::answer::Answer;
-use super::api::Question;
+use super::answer::{ApiAnswer, ApiFailure};
+use super::api::ApiRequest;
 use super::delivery_stats::Taken;
-use super::failure::Failure;
 use super::governor::Lane;
 use super::identity::Identity;
-use super::route::{self, PAGE, Route};
+use super::route::{self, PAGE_ITEMS, Route};
 use super::sweep_cursor::{Rest, SweepCursor};
 use super::wire::{lenient, maybe_date};
 use crate::ports::{DeliveryAttempt, HookRef};
@@ -37,20 +36,20 @@ use crate::ports::{DeliveryAttempt, HookRef};
 /// How far a sweep looks back behind the last one: attempts may be logged late.
 const OVERLAP: Duration = Duration::from_mins(15);
 /// How far back GitHub can send again.
-const REACH: Duration = Duration::from_hours(72);
+const REDELIVERY_WINDOW: Duration = Duration::from_hours(72);
 /// How many attempts are shown to people.
-const SHOWN: &str = "20";
+const SHOWN_ATTEMPTS: &str = "20";
 /// How many pages a sweep reads at most in one stretch.
-const PAGES: usize = 500;
+const MAX_PAGES: usize = 500;
 /// The longest wait between two attempts of one delivery.
-const LONGEST_WAIT: Duration = Duration::from_hours(1);
+const MAX_REPEAT_DELAY: Duration = Duration::from_hours(1);
 
-/// Holds what a sweep brought.
+/// The result of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepReport {
     /// How many attempts were read.
     pub read: usize,
-    /// The deliveries that were asked for again.
+    /// The deliveries that were requested again.
     pub asked_again: Vec<DeliveryId>,
     /// How many deliveries failed and could not be asked for, now or not yet.
     pub left: usize,
@@ -73,7 +72,7 @@ pub(super) struct Attempt {
 }
 
 impl SweepReport {
-    /// Notes a delivery that is still missing. The next sweep must see all its attempts again: a
+    /// Records a delivery that is still missing. The next sweep must see all its attempts again: a
     /// cursor beyond them would forget it, or forget how often it was tried.
     fn leave(&mut self, missing: &Attempt, attempts: &[Attempt]) {
         self.left += 1;
@@ -108,7 +107,7 @@ impl GitHub {
         let to = SweepCursor::all_until(Timestamp::MAX);
         let mut report = SweepReport { read: 0, asked_again: Vec::new(), left: 0, cursor: to };
         for log in self.logs(hook) {
-            self.sweep(&log, cursor.as_ref(), &mut report).await.map_err(Failure::why)?;
+            self.sweep(&log, cursor.as_ref(), &mut report).await.map_err(ApiFailure::why)?;
         }
         // Only the answers told us GitHub's date; this was it when the sweep began.
         let now = self.api.watch.there();
@@ -116,7 +115,7 @@ impl GitHub {
         report.cursor.until = report.cursor.until.min(begun);
         if !report.asked_again.is_empty() {
             let count = report.asked_again.len();
-            info!(hook = ?hook, count, "asked GitHub to send {count} lost deliveries again");
+            info!(hook = ?hook, count, "requested {count} lost deliveries again");
         }
         Ok(report)
     }
@@ -142,9 +141,9 @@ impl GitHub {
     }
 
     /// Reads the newest page of a log.
-    pub(super) async fn newest(&self, log: &Log<'_>) -> Result<Vec<DeliveryAttempt>, Failure> {
-        let route = route::other("deliveries", log.path.clone()).with("per_page", SHOWN);
-        let answer = self.ask_log(log, Lane::Check, &Question::get(route)).await;
+    pub(super) async fn newest(&self, log: &Log<'_>) -> Result<Vec<DeliveryAttempt>, ApiFailure> {
+        let route = route::other("deliveries", log.path.clone()).with("per_page", SHOWN_ATTEMPTS);
+        let answer = self.ask_log(log, Lane::Check, &ApiRequest::get(route)).await;
         Ok(answer
             .and_then(readable)?
             .read::<Vec<Attempt>>()?
@@ -158,7 +157,7 @@ impl GitHub {
         log: &Log<'_>,
         cursor: Option<&SweepCursor>,
         report: &mut SweepReport,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ApiFailure> {
         let until = cursor.map(|it| it.until);
         let since = || reach_back(until, self.api.watch.there());
         let newest = self.stretch(log, None, since).await?;
@@ -197,11 +196,14 @@ impl GitHub {
         let stretch = match self.stretch(log, Some(rest.page.clone()), since).await {
             Ok(stretch) => stretch,
             // A page that GitHub no longer knows is out of its reach.
-            Err(Failure::Denied { why }) => {
-                info!(log = log.name, "an old part of a hook's log is given up: {why}");
+            Err(ApiFailure::Denied { why }) => {
+                info!(
+                    log = log.name,
+                    "hook log `{}`: the rest of an old sweep is dropped: {why}", log.name
+                );
                 return None;
             }
-            Err(Failure::Held { .. } | Failure::Lost { .. }) => return Some(rest.clone()),
+            Err(ApiFailure::Held { .. } | ApiFailure::Lost { .. }) => return Some(rest.clone()),
         };
         report.read += stretch.attempts.len();
         self.count(&stretch.attempts);
@@ -225,7 +227,7 @@ impl GitHub {
     /// Asks for one delivery; tells whether GitHub will send it.
     async fn ask_again(&self, log: &Log<'_>, attempt: &Attempt, report: &mut SweepReport) -> bool {
         let route = route::other("redeliver", format!("{}/{}/attempts", log.path, attempt.id));
-        let answer = self.ask_log(log, Lane::Check, &Question::post(route, None)).await;
+        let answer = self.ask_log(log, Lane::Check, &ApiRequest::post(route, None)).await;
         let taken = answer.is_ok_and(|answer| answer.status == 202);
         if taken {
             report.asked_again.push(DeliveryId::new(attempt.guid.as_str()));
@@ -239,18 +241,18 @@ impl GitHub {
         log: &Log<'_>,
         page: Option<String>,
         since: impl Fn() -> Timestamp,
-    ) -> Result<Stretch, Failure> {
+    ) -> Result<Stretch, ApiFailure> {
         let mut stretch = Stretch { attempts: Vec::new(), stopped_at: page };
-        for number in 0..PAGES {
+        for number in 0..MAX_PAGES {
             let mut route: Route = route::other("deliveries", log.path.clone());
-            route = route.with("per_page", &PAGE.to_string());
+            route = route.with("per_page", &PAGE_ITEMS.to_string());
             if let Some(cursor) = &stretch.stopped_at {
                 route = route.with("cursor", cursor);
             }
-            let answer = self.ask_log(log, Lane::List, &Question::get(route)).await;
+            let answer = self.ask_log(log, Lane::List, &ApiRequest::get(route)).await;
             let answer = match answer.and_then(readable) {
                 Ok(answer) => answer,
-                Err(Failure::Held { .. } | Failure::Lost { .. }) if number > 0 => {
+                Err(ApiFailure::Held { .. } | ApiFailure::Lost { .. }) if number > 0 => {
                     return Ok(stretch);
                 }
                 Err(failure) => return Err(failure),
@@ -271,17 +273,19 @@ impl GitHub {
         &self,
         log: &Log<'_>,
         lane: Lane,
-        question: &Question<'_>,
-    ) -> Result<Answer, Failure> {
+        question: &ApiRequest<'_>,
+    ) -> Result<ApiAnswer, ApiFailure> {
         match (&log.app, log.scope) {
             (Some(app), _) => self.api.ask_as(app, lane, question).await,
             (None, Some(scope)) => self.api.ask(scope, lane, question).await,
-            (None, None) => Err(Failure::Denied { why: "nobody's hook".into() }),
+            (None, None) => {
+                Err(ApiFailure::Denied { why: "the log of a hook without App and scope".into() })
+            }
         }
     }
 }
 
-fn readable(answer: Answer) -> Result<Answer, Failure> {
+fn readable(answer: ApiAnswer) -> Result<ApiAnswer, ApiFailure> {
     match answer.status {
         200 => Ok(answer),
         _ => Err(answer.unexpected("cannot read the deliveries of a hook")),
@@ -306,7 +310,7 @@ pub(super) struct Log<'a> {
 /// Decides where to stop reading: behind the last sweep, never further than GitHub can reach.
 fn reach_back(cursor: Option<Timestamp>, now: Timestamp) -> Timestamp {
     let before = |at: Timestamp, span: Duration| at.checked_sub(span).unwrap_or(Timestamp::MIN);
-    let furthest = before(now, REACH);
+    let furthest = before(now, REDELIVERY_WINDOW);
     cursor.map_or(furthest, |cursor| before(cursor.min(now), OVERLAP).max(furthest))
 }
 
@@ -353,7 +357,7 @@ fn is_due(newest: &Attempt, tried: usize, now: Timestamp) -> bool {
         return true;
     }
     let doublings = u32::try_from(tried - 2).unwrap_or(u32::MAX);
-    let wait = doubled(Duration::from_mins(1), LONGEST_WAIT, doublings);
+    let wait = doubled(Duration::from_mins(1), MAX_REPEAT_DELAY, doublings);
     newest.delivered_at.is_none_or(|at| {
         let age = now.duration_since(at);
         age.as_secs() >= 0 && age.unsigned_abs() >= wait
@@ -361,7 +365,7 @@ fn is_due(newest: &Attempt, tried: usize, now: Timestamp) -> bool {
 }
 
 /// Returns the cursor of the next page, from the link whose address we do not follow.
-fn next_cursor(answer: &Answer) -> Option<String> {
+fn next_cursor(answer: &ApiAnswer) -> Option<String> {
     let link = answer.header("link")?;
     let next = link.split(',').find(|part| part.contains("rel=\"next\""))?;
     let address = next.split('<').nth(1)?.split('>').next()?;
@@ -425,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_is_counted_by_its_first_try() {
+    fn the_first_try_of_a_delivery_decides_whether_it_was_missed() {
         let log = [attempt(3, "a", 9, 202), attempt(1, "a", 1, 502), attempt(2, "b", 2, 202)];
         let tries: Vec<_> = first_tries(&log).into_iter().collect();
         assert_eq!(tries, [("a", (at(1), 1, Taken::No)), ("b", (at(2), 2, Taken::Yes))]);
@@ -438,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_looks_back_a_quarter_of_an_hour_and_never_further_than_three_days() {
+    fn a_sweep_overlaps_the_last_by_15_minutes_and_reaches_back_three_days_at_most() {
         let minutes = |then: Timestamp, now: Timestamp| now.duration_since(then).as_mins();
         assert_eq!(minutes(reach_back(Some(at(0)), at(1)), at(1)), 16);
         assert_eq!(minutes(reach_back(None, at(0)), at(0)), 72 * 60);

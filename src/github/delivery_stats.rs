@@ -1,9 +1,9 @@
-//! How well we hear: what webhooks brought, how late, and what they did not bring.
+//! How well webhooks arrive: how many came, how late, and how many were missed.
 //!
-//! Two witnesses say what was missed. GitHub's own log of a hook names every delivery that nobody
-//! took, whichever of our daemons it was meant for; where there is no such log (an enterprise's
-//! hook), there are the jobs that were found by asking. All is counted from the start of this
-//! daemon; what happened before is not its failure.
+//! Two sources say what was missed. GitHub's own log of a hook names every delivery that failed,
+//! whichever of our daemons it was meant for; where there is no such log (an enterprise's hook), there
+//! are the jobs that were found by asking. Everything is counted from the start of this daemon: it did
+//! not miss what happened before.
 
 use std::hash::Hash;
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use crate::ports::WebhookFigures;
 /// How many jobs are remembered as heard of; the oldest are forgotten first.
 const MAX_HEARD_JOBS: NonZeroUsize = NonZeroUsize::new(20_000).expect("more than none");
 /// From this age on, in seconds, a job that no webhook told of counts as missed.
-const OVERDUE: i64 = 60;
+const MISSED_AFTER_SECONDS: i64 = 60;
 
 pub(super) struct DeliveryStats {
     since: Timestamp,
@@ -58,7 +58,7 @@ impl DeliveryStats {
         Self { since, counts: Mutex::default() }
     }
 
-    /// Counts news that a webhook brought. `happened_at` and `now` are by GitHub's clock.
+    /// Counts a notice that a webhook brought. `happened_at` and `now` are by GitHub's clock.
     pub(super) fn record(&self, job: u64, happened_at: Option<Timestamp>, now: Timestamp) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.jobs.is_new(job);
@@ -70,7 +70,8 @@ impl DeliveryStats {
 
     /// Counts a job that was found by asking, if a webhook should have told of it long ago.
     pub(super) fn found(&self, job: u64, queued_at: Timestamp, now: Timestamp) {
-        if queued_at < self.since || now.duration_since(queued_at).as_secs() < OVERDUE {
+        if queued_at < self.since || now.duration_since(queued_at).as_secs() < MISSED_AFTER_SECONDS
+        {
             return;
         }
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +99,7 @@ impl DeliveryStats {
     }
 }
 
-/// Says whether somebody took a delivery.
+/// Whether a delivery was answered with success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Yes,
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn lateness_is_counted_in_steps_and_never_negative() {
+    fn lateness_goes_into_steps_and_is_never_negative() {
         let delivery_stats = DeliveryStats::begin(at(0));
         delivery_stats.record(1, Some(at(10)), at(13));
         delivery_stats.record(1, Some(at(10)), at(9));
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_read_twice_is_counted_once() {
+    fn a_log_that_is_read_twice_adds_nothing_the_second_time() {
         let delivery_stats = DeliveryStats::begin(at(0));
         for _ in 0..2 {
             delivery_stats.logged("before our time", at(-9), Taken::No);

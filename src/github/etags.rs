@@ -1,4 +1,4 @@
-//! Remembers answers by their tag: what has not changed costs nothing to ask again.
+//! Caches answers by their `ETag`: a repeated request costs no budget while nothing changed.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};

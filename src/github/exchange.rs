@@ -1,4 +1,4 @@
-//! One question, asked as one identity: secret, leave, call, and what is learnt from the answer.
+//! One request as one identity: secret, permit, call, and what the answer teaches.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,20 +7,19 @@ use secrecy::SecretString;
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
-use super::answer::Answer;
-use super::api::{ApiClient, Question};
-use super::client::Call;
-use super::failure::Failure;
+use super::answer::{ApiAnswer, ApiFailure};
+use super::api::{ApiClient, ApiRequest};
+use super::client::ApiCall;
 use super::governor::{Lane, Permit, RateLimitHeaders};
-use super::identity::{Identity, Source, Token};
+use super::identity::{Identity, SecretSource, Token};
 use super::route;
 use super::watch;
 use super::wire;
 
 /// How long a fresh installation token is good for when GitHub does not say.
 const TOKEN_LIFE: Duration = Duration::from_mins(50);
-/// From this many seconds on a wrong clock is worth a word.
-const SKEW: i64 = 30;
+/// From this many seconds on, a clock difference is logged.
+const CLOCK_SKEW_SECONDS: i64 = 30;
 
 impl ApiClient {
     /// Asks as one identity; a token that GitHub no longer knows is replaced once.
@@ -28,34 +27,40 @@ impl ApiClient {
         &self,
         identity: &Identity,
         lane: Lane,
-        question: &Question<'_>,
-    ) -> Result<Answer, Failure> {
+        question: &ApiRequest<'_>,
+    ) -> Result<ApiAnswer, ApiFailure> {
         let secrets = match &identity.source {
-            Source::Token(secret) => return self.accepted(identity, lane, secret, question).await,
-            Source::App(_) => return self.ask_signed(identity, lane, question).await,
-            Source::Installation { tokens, .. } => tokens,
+            SecretSource::Token(secret) => {
+                return self.accepted(identity, lane, secret, question).await;
+            }
+            SecretSource::App(_) => return self.ask_signed(identity, lane, question).await,
+            SecretSource::Installation { tokens, .. } => tokens,
         };
-        let token =
-            secrets.get(|| self.fetch_token(identity)).await.map_err(Failure::before_the_call)?;
+        let token = secrets
+            .get(|| self.fetch_token(identity))
+            .await
+            .map_err(ApiFailure::before_the_call)?;
         let answer = self.exchange(identity, lane, &token.secret, question).await?;
         if answer.status != 401 {
             return Ok(answer);
         }
         secrets.forget(&token);
-        let token =
-            secrets.get(|| self.fetch_token(identity)).await.map_err(Failure::before_the_call)?;
+        let token = secrets
+            .get(|| self.fetch_token(identity))
+            .await
+            .map_err(ApiFailure::before_the_call)?;
         self.accepted(identity, lane, &token.secret, question).await
     }
 
-    /// Asks with a signature; when a wrong clock spoilt it, its answer told the right time.
+    /// Asks with a signature. When a wrong clock spoilt it, the answer has the right time for another.
     async fn ask_signed(
         &self,
         app: &Identity,
         lane: Lane,
-        question: &Question<'_>,
-    ) -> Result<Answer, Failure> {
-        let Source::App(key) = &app.source else {
-            return Err(Failure::Denied { why: format!("{} is not an App", app.name) });
+        question: &ApiRequest<'_>,
+    ) -> Result<ApiAnswer, ApiFailure> {
+        let SecretSource::App(key) = &app.source else {
+            return Err(ApiFailure::Denied { why: format!("{} is not an App", app.name) });
         };
         let ahead = self.watch.seconds_ahead();
         let signed = key.sign(self.watch.second_there())?;
@@ -71,29 +76,29 @@ impl ApiClient {
     pub(super) async fn ask_app(
         &self,
         app: &Identity,
-        question: &Question<'_>,
-    ) -> Result<Answer, Failure> {
+        question: &ApiRequest<'_>,
+    ) -> Result<ApiAnswer, ApiFailure> {
         self.ask_signed(app, Lane::Remove, question).await
     }
 
-    async fn fetch_token(&self, identity: &Identity) -> Result<Token, Failure> {
-        let Source::Installation { app, number, gone, .. } = &identity.source else {
-            return Err(Failure::Denied { why: format!("{} has no tokens", identity.name) });
+    async fn fetch_token(&self, identity: &Identity) -> Result<Token, ApiFailure> {
+        let SecretSource::Installation { app, number, gone, .. } = &identity.source else {
+            return Err(ApiFailure::Denied { why: format!("{} has no tokens", identity.name) });
         };
-        let question = Question::post(route::access_tokens(*number), None);
+        let question = ApiRequest::post(route::access_tokens(*number), None);
         let answer = self.ask_app(app, &question).await?;
         gone.store(answer.status == 404, Ordering::Relaxed);
         if answer.status != 201 {
             return Err(answer.unexpected(&format!("cannot get a token for {}", identity.name)));
         }
-        let told: wire::InstallationToken = answer.read()?;
+        let token: wire::InstallationToken = answer.read()?;
         let there = watch::date(&answer.headers);
-        let life = told.expires_at.zip(there).map(|(ends, there)| {
+        let life = token.expires_at.zip(there).map(|(ends, there)| {
             Duration::from_secs((ends.as_second() - there.as_second()).max(0).unsigned_abs())
         });
         debug!(identity = %identity.name, "fetched a token");
         Ok(Token {
-            secret: SecretString::from(told.token),
+            secret: SecretString::from(token.token),
             ends: Instant::now() + life.unwrap_or(TOKEN_LIFE),
         })
     }
@@ -103,36 +108,38 @@ impl ApiClient {
         identity: &Identity,
         lane: Lane,
         secret: &SecretString,
-        question: &Question<'_>,
-    ) -> Result<Answer, Failure> {
+        question: &ApiRequest<'_>,
+    ) -> Result<ApiAnswer, ApiFailure> {
         refuse_401(identity, self.exchange(identity, lane, secret, question).await?)
     }
 
-    /// Waits for leave, sends, and lets budget, clock, memory and figures learn from the answer.
+    /// Waits for a permit, sends, and updates budget, clock, cache and figures from the answer.
     async fn exchange(
         &self,
         identity: &Identity,
         lane: Lane,
         secret: &SecretString,
-        question: &Question<'_>,
-    ) -> Result<Answer, Failure> {
-        let permit = identity.governor.admit(lane).await.map_err(|held| Failure::Held {
+        question: &ApiRequest<'_>,
+    ) -> Result<ApiAnswer, ApiFailure> {
+        let permit = identity.governor.admit(lane).await.map_err(|held| ApiFailure::Held {
             after: Some(held.after),
-            why: format!("GitHub is not asked now: {}", held.why),
+            why: format!("GitHub is not called now: {}", held.why),
         })?;
         let path = question.route.path.as_str();
         let known = question.etags.and_then(|etags| etags.find(&identity.name, path));
-        let call = Call {
+        let call = ApiCall {
             method: question.method.clone(),
             path,
             bearer: secret,
             etag: known.as_ref().map(|known| known.tag.as_str()),
             body: question.body.as_ref(),
         };
-        // Boxed, because it is large and few are under way: thousands may be waiting for leave.
+        // Boxed, because it is large and few are under way: thousands may wait for a permit.
         let answer = Box::pin(self.sent(permit, question.route.kind, &call)).await?;
         match (answer.status, known) {
-            (304, Some(known)) => Ok(Answer { status: 200, body: known.body.to_vec(), ..answer }),
+            (304, Some(known)) => {
+                Ok(ApiAnswer { status: 200, body: known.body.to_vec(), ..answer })
+            }
             (200, _) => {
                 if let (Some(etags), Some(tag)) = (question.etags, answer.header("etag")) {
                     etags.keep(&identity.name, path, tag, &answer.body);
@@ -147,8 +154,8 @@ impl ApiClient {
         &self,
         mut permit: Permit<'_>,
         kind: &'static str,
-        call: &Call<'_>,
-    ) -> Result<Answer, Failure> {
+        call: &ApiCall<'_>,
+    ) -> Result<ApiAnswer, ApiFailure> {
         permit.sent();
         let sent = self.client.send(call).await;
         self.tally.count(kind, sent.as_ref().map_or(0, |answer| answer.status));
@@ -158,17 +165,17 @@ impl ApiClient {
         permit.record(&headers);
         if headers.turned_away {
             let after = headers.retry_after.or(headers.reset_in);
-            let why = format!("GitHub turned us away: {}", answer.message());
-            return Err(Failure::Held { after, why });
+            let why = format!("GitHub limited us: {}", answer.message());
+            return Err(ApiFailure::Held { after, why });
         }
         Ok(answer)
     }
 
-    fn compare_clocks(&self, answer: &Answer) {
+    fn compare_clocks(&self, answer: &ApiAnswer) {
         let before = self.watch.seconds_ahead();
         self.watch.compare(&answer.headers);
         let ahead = self.watch.seconds_ahead();
-        if ahead.abs() >= SKEW && before.abs() < SKEW {
+        if ahead.abs() >= CLOCK_SKEW_SECONDS && before.abs() < CLOCK_SKEW_SECONDS {
             warn!(
                 seconds = ahead,
                 "our clock is {ahead} s ahead of GitHub's (negative: behind); set it by NTP"
@@ -177,14 +184,14 @@ impl ApiClient {
     }
 }
 
-fn refuse_401(identity: &Identity, answer: Answer) -> Result<Answer, Failure> {
+fn refuse_401(identity: &Identity, answer: ApiAnswer) -> Result<ApiAnswer, ApiFailure> {
     if answer.status == 401 {
         let why = format!(
             "GitHub does not accept {}: {}; renew the credential",
             identity.name,
             answer.message()
         );
-        return Err(Failure::Denied { why });
+        return Err(ApiFailure::Denied { why });
     }
     Ok(answer)
 }

@@ -1,8 +1,8 @@
-//! The webhook of an organization or a repository: found by its address, made, mended, judged.
+//! The webhook of an organization or a repository: found by its address, created, repaired, checked.
 //!
 //! A hook is ours when it sends to our address; numbers are looked up and never configured, so
 //! installing twice is installing once. GitHub never shows a secret again, so whether it is right
-//! is told by how our own door answered the deliveries: 401 is another secret.
+//! shows in how our own server answered the deliveries: 401 means another secret.
 //!
 //! An App has a hook of its own, set on its page. Where that one sends to us already, no other is
 //! needed. Hooks of an enterprise cannot be reached by anyone but its owners' browsers.
@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::GitHub;
-use super::api::Question;
-use super::failure::Failure;
+use super::answer::ApiFailure;
+use super::api::ApiRequest;
 use super::governor::Lane;
 use super::paging::List;
 use super::route;
@@ -33,18 +33,18 @@ pub struct HookSpec<'a> {
 }
 
 #[derive(Deserialize)]
-struct Wire {
+struct HookJson {
     #[serde(default)]
     id: Option<u64>,
     #[serde(default, deserialize_with = "lenient")]
     active: bool,
     #[serde(default, deserialize_with = "lenient")]
     events: Vec<String>,
-    config: WireConfig,
+    config: HookConfigJson,
 }
 
 #[derive(Deserialize)]
-struct WireConfig {
+struct HookConfigJson {
     #[serde(default, deserialize_with = "lenient")]
     url: String,
     #[serde(default, deserialize_with = "lenient")]
@@ -57,12 +57,12 @@ struct WireConfig {
 }
 
 #[derive(Deserialize)]
-struct WireApp {
+struct AppJson {
     #[serde(default, deserialize_with = "lenient")]
     events: Vec<String>,
 }
 
-impl Wire {
+impl HookJson {
     fn view(self) -> HookView {
         HookView {
             id: self.id,
@@ -79,34 +79,35 @@ impl Wire {
 impl GitHub {
     /// Returns the hooks of a scope that send to an address: one, if all is well.
     pub async fn hooks_to(&self, scope: &Scope, url: &str) -> Result<Vec<HookView>, String> {
-        self.find_hooks(scope, url).await.map_err(Failure::why)
+        self.find_hooks(scope, url).await.map_err(ApiFailure::why)
     }
 
     pub(super) async fn find_hooks(
         &self,
         scope: &Scope,
         url: &str,
-    ) -> Result<Vec<HookView>, Failure> {
+    ) -> Result<Vec<HookView>, ApiFailure> {
         if let Scope::Enterprise(slug) = scope {
             return Err(enterprise(slug));
         }
         let route = route::hooks(scope);
         let list = List { scope, lane: Lane::Check, route, field: "hooks", etags: None };
-        let hooks = self.api.list::<Wire>(list).await.map_err(|failure| explained(scope, failure));
-        let ours = hooks?.into_iter().map(Wire::view).filter(|hook| same(&hook.url, url));
+        let hooks =
+            self.api.list::<HookJson>(list).await.map_err(|failure| explained(scope, failure));
+        let ours = hooks?.into_iter().map(HookJson::view).filter(|hook| same(&hook.url, url));
         Ok(ours.collect())
     }
 
     /// Returns the hook of our App, if there is an App and its hook sends to the address.
     pub async fn app_hook_to(&self, url: &str) -> Result<Option<HookView>, String> {
-        self.find_app_hook(url).await.map_err(Failure::why)
+        self.find_app_hook(url).await.map_err(ApiFailure::why)
     }
 
-    async fn find_app_hook(&self, url: &str) -> Result<Option<HookView>, Failure> {
+    async fn find_app_hook(&self, url: &str) -> Result<Option<HookView>, ApiFailure> {
         for app in self.api.apps() {
             let route = route::other("app_hook", "/app/hook/config".into());
-            let answer = self.api.ask_as(&app, Lane::Check, &Question::get(route)).await?;
-            let config: WireConfig = match answer.status {
+            let answer = self.api.ask_as(&app, Lane::Check, &ApiRequest::get(route)).await?;
+            let config: HookConfigJson = match answer.status {
                 200 => answer.read()?,
                 404 => continue,
                 _ => return Err(answer.unexpected("cannot read the hook of the App")),
@@ -114,13 +115,13 @@ impl GitHub {
             if !same(&config.url, url) {
                 continue;
             }
-            let question = Question::get(route::other("app", "/app".into()));
+            let question = ApiRequest::get(route::other("app", "/app".into()));
             let answer = self.api.ask_as(&app, Lane::Check, &question).await?;
             if answer.status != 200 {
                 return Err(answer.unexpected("cannot read what the App tells of"));
             }
-            let events = answer.read::<WireApp>()?.events;
-            let wire = Wire { id: None, active: true, events, config };
+            let events = answer.read::<AppJson>()?.events;
+            let wire = HookJson { id: None, active: true, events, config };
             return Ok(Some(wire.view()));
         }
         Ok(None)
@@ -153,16 +154,16 @@ impl GitHub {
         (hooks, unseen)
     }
 
-    /// Makes the hook, or mends the one that sends to the address already.
+    /// Creates the hook, or repairs the one that sends to the address already.
     pub async fn install_hook(
         &self,
         scope: &Scope,
         spec: &HookSpec<'_>,
     ) -> Result<Installed, String> {
-        self.install(scope, spec).await.map_err(Failure::why)
+        self.install(scope, spec).await.map_err(ApiFailure::why)
     }
 
-    async fn install(&self, scope: &Scope, spec: &HookSpec<'_>) -> Result<Installed, Failure> {
+    async fn install(&self, scope: &Scope, spec: &HookSpec<'_>) -> Result<Installed, ApiFailure> {
         let found = self.find_hooks(scope, spec.url).await?.into_iter().find_map(|hook| hook.id);
         let config = json!({
             "url": spec.url, "content_type": "json", "insecure_ssl": "0",
@@ -170,18 +171,18 @@ impl GitHub {
         });
         let mut body = json!({"config": config, "events": [EVENT], "active": true});
         let question = if let Some(id) = found {
-            Question::patch(route::hook(scope, id), body)
+            ApiRequest::patch(route::hook(scope, id), body)
         } else {
             body["name"] = json!("web");
-            Question::post(route::hooks(scope), Some(body))
+            ApiRequest::post(route::hooks(scope), Some(body))
         };
         let answer = self.api.ask(scope, Lane::Check, &question).await?;
         match (answer.status, found) {
             (200, Some(id)) => Ok(Installed::Updated(id)),
             (201, None) => {
-                let made: Wire = answer.read()?;
-                let id = made.id.ok_or_else(|| Failure::Lost {
-                    why: "GitHub made a hook and did not say which".into(),
+                let made: HookJson = answer.read()?;
+                let id = made.id.ok_or_else(|| ApiFailure::Lost {
+                    why: "GitHub created a hook and did not return its id".into(),
                 })?;
                 Ok(Installed::Created(id))
             }
@@ -196,29 +197,29 @@ impl GitHub {
     pub async fn hook_log(&self, hook: &HookRef) -> Result<Vec<DeliveryAttempt>, String> {
         let mut log = Vec::new();
         for whose in self.logs(hook) {
-            log.extend(self.newest(&whose).await.map_err(Failure::why)?);
+            log.extend(self.newest(&whose).await.map_err(ApiFailure::why)?);
         }
         Ok(log)
     }
 }
 
-/// Compares addresses, for which a slash at the end is nothing.
+/// Compares addresses without a slash at the end.
 fn same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
-fn enterprise(slug: &str) -> Failure {
+fn enterprise(slug: &str) -> ApiFailure {
     let why = format!(
         "GitHub lets no program reach the hooks of enterprise `{slug}`; set it in the enterprise's \
          settings under Hooks, or install one for each organization"
     );
-    Failure::Denied { why }
+    ApiFailure::Denied { why }
 }
 
 /// Says which right is missing: GitHub's own words name none.
-fn explained(scope: &Scope, failure: Failure) -> Failure {
+fn explained(scope: &Scope, failure: ApiFailure) -> ApiFailure {
     match failure {
-        Failure::Denied { why } => {
+        ApiFailure::Denied { why } => {
             let right = match scope {
                 Scope::Repository { .. } => {
                     "`Webhooks: write` of the repository (classic: `admin:repo_hook`)"
@@ -227,37 +228,37 @@ fn explained(scope: &Scope, failure: Failure) -> Failure {
                     "`Webhooks: write` of the organization (classic: `admin:org_hook`)"
                 }
             };
-            Failure::Denied { why: format!("{why}; the credential needs {right}") }
+            ApiFailure::Denied { why: format!("{why}; the credential needs {right}") }
         }
-        failure @ (Failure::Held { .. } | Failure::Lost { .. }) => failure,
+        failure @ (ApiFailure::Held { .. } | ApiFailure::Lost { .. }) => failure,
     }
 }
 
-/// Says what is wrong with a hook, each in a sentence with the way out; nothing when all is well.
+/// Returns what is wrong with a hook, each with a fix; empty when it is fine.
 pub fn faults(hook: &HookView, log: &[DeliveryAttempt]) -> Vec<String> {
-    let mend =
+    let fix =
         if hook.id.is_some() { "run `ostler hook install`" } else { "set it on the App's page" };
     let mut faults = Vec::new();
     if !hook.active {
-        faults.push(format!("the hook is switched off; {mend}"));
+        faults.push(format!("the hook is disabled; {fix}"));
     }
     if !hook.events.iter().any(|event| event == EVENT || event == "*") {
-        faults.push(format!("the hook does not tell of jobs (event `{EVENT}`); {mend}"));
+        faults.push(format!("the hook does not tell of jobs (event `{EVENT}`); {fix}"));
     }
     if hook.content_type != "json" {
-        faults.push(format!("the hook sends forms instead of `application/json`; {mend}"));
+        faults.push(format!("the hook sends forms instead of `application/json`; {fix}"));
     }
     if !hook.signed {
-        faults.push(format!("the hook has no secret, so every delivery is refused; {mend}"));
+        faults.push(format!("the hook has no secret, so every delivery is refused; {fix}"));
     }
     if hook.careless {
-        faults.push(format!("the hook does not check our certificate; {mend}"));
+        faults.push(format!("the hook does not check our certificate; {fix}"));
     }
     faults.extend(log.first().and_then(|newest| answered(newest.status_code)));
     faults
 }
 
-/// Says what the newest answer tells; one that was taken tells nothing bad.
+/// Explains the newest answer; None for one of success.
 fn answered(code: u16) -> Option<String> {
     let says = match code {
         200..=299 => return None,
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_is_named_with_the_way_out() {
+    fn every_fault_is_named_with_a_fix() {
         let bad = HookView {
             active: false,
             events: vec!["push".into()],

@@ -7,10 +7,9 @@ use ostler_actors::model::{Place, Scope};
 use ostler_actors::ports::{Finding, Grade};
 
 use super::GitHub;
-use super::answer::Answer;
-use super::api::Question;
+use super::answer::{ApiAnswer, ApiFailure};
+use super::api::ApiRequest;
 use super::apps::Reach;
-use super::failure::Failure;
 use super::governor::Lane;
 use super::hooks::faults;
 use super::paging::List;
@@ -19,7 +18,7 @@ use super::wire;
 use crate::ports::{HookRef, HookView, ScopeCheck};
 
 /// From this many seconds on a wrong clock is a fault.
-const SKEW: i64 = 30;
+const CLOCK_SKEW_SECONDS: i64 = 30;
 
 impl GitHub {
     /// Tries everything a scope needs.
@@ -50,7 +49,7 @@ impl GitHub {
 
     async fn try_credential(&self, scope: &Scope) -> Finding {
         let question = route::runners(scope).with("per_page", "1");
-        match self.probe(scope, Question::get(question)).await {
+        match self.probe(scope, ApiRequest::get(question)).await {
             Ok(answer) if answer.status == 200 => {
                 Finding::new("credential", Grade::Ok, "accepted, and runners can be listed")
             }
@@ -67,7 +66,7 @@ impl GitHub {
     }
 
     async fn try_registering(&self, scope: &Scope) -> Finding {
-        let question = Question::post(route::registration_token(scope), None);
+        let question = ApiRequest::post(route::registration_token(scope), None);
         match self.probe(scope, question).await {
             Ok(answer) if answer.status == 201 => {
                 Finding::new("runners", Grade::Ok, "may be registered and removed")
@@ -108,7 +107,7 @@ impl GitHub {
         };
         let of = Scope::Repository { owner: place.owner.clone(), name: place.repository.clone() };
         let route = route::runs(&place, "in_progress").with("per_page", "1");
-        let jobs = match self.probe(&of, Question::get(route)).await {
+        let jobs = match self.probe(&of, ApiRequest::get(route)).await {
             Ok(answer) if answer.status == 200 => Finding::new("jobs", Grade::Ok, "can be read"),
             Ok(answer) => Finding::new(
                 "jobs",
@@ -125,15 +124,15 @@ impl GitHub {
 
     /// Finds one repository that can be seen, and whether the others can.
     async fn one_repository(&self, scope: &Scope) -> Result<(Option<Place>, Reach), String> {
-        let denied = |answer: &Answer| {
+        let denied = |answer: &ApiAnswer| {
             format!("cannot be seen ({}); the credential needs `Metadata: read`", answer.message())
         };
         match scope {
             Scope::Repository { owner, name } => {
                 let place =
                     Place { owner: owner.clone(), repository: name.clone(), enterprise: None };
-                let question = Question::get(route::repository(&place));
-                let answer = self.probe(scope, question).await.map_err(Failure::why)?;
+                let question = ApiRequest::get(route::repository(&place));
+                let answer = self.probe(scope, question).await.map_err(ApiFailure::why)?;
                 if answer.status != 200 {
                     return Err(denied(&answer));
                 }
@@ -141,13 +140,13 @@ impl GitHub {
             }
             Scope::Organization(owner) => {
                 let route: Route = route::repositories(owner).with("per_page", "1");
-                let asked = self.api.ask_somebody(scope, Lane::Check, &Question::get(route)).await;
-                let (identity, answer) = asked.map_err(Failure::why)?;
+                let asked = self.api.ask_any(scope, Lane::Check, &ApiRequest::get(route)).await;
+                let (identity, answer) = asked.map_err(ApiFailure::why)?;
                 if answer.status != 200 {
                     return Err(denied(&answer));
                 }
-                let reach = self.api.reach(&identity, scope).await.map_err(Failure::why)?;
-                let first = answer.read::<Vec<wire::Repository>>().map_err(Failure::why)?;
+                let reach = self.api.reach(&identity, scope).await.map_err(ApiFailure::why)?;
+                let first = answer.read::<Vec<wire::Repository>>().map_err(ApiFailure::why)?;
                 let place = |it: wire::Repository| Place {
                     owner: owner.clone(),
                     repository: it.name,
@@ -224,7 +223,11 @@ impl GitHub {
         Ok(found.into_iter().find_map(with_id))
     }
 
-    async fn probe(&self, scope: &Scope, question: Question<'_>) -> Result<Answer, Failure> {
+    async fn probe(
+        &self,
+        scope: &Scope,
+        question: ApiRequest<'_>,
+    ) -> Result<ApiAnswer, ApiFailure> {
         self.api.ask(scope, Lane::Check, &question).await
     }
 }
@@ -284,7 +287,7 @@ fn clock(ahead: i64) -> Finding {
     };
     let grade = match ahead.abs() {
         0..=5 => Grade::Ok,
-        6..SKEW => Grade::Doubt,
+        6..CLOCK_SKEW_SECONDS => Grade::Doubt,
         _ => Grade::Wrong,
     };
     Finding::new("clock", grade, says)

@@ -3,9 +3,9 @@
 //! ```text
 //!   core ── Roster, Forge ──▶ roster.rs · registrar.rs · work.rs     what is asked, what it means
 //!                                   │
-//!                              hub.rs   who asks: of those whose scope it is, the one with the most room
-//!                            access.rs  whether a 404 came from somebody who may look
-//!                           exchange.rs  one question: secret, leave, call; one retry on 401
+//!                              api.rs   which identity asks: of those of the scope, the one with most budget
+//!                            access.rs  whether a 404 came from GitHub to an identity that may look
+//!                          exchange.rs  one request: secret, permit, call; one retry on 401
 //!                             ┌─────┴──────┐
 //!                     identity.rs       governor   may it be asked now? by lane, per identity
 //!                     tokens fade           │
@@ -15,10 +15,10 @@
 //!
 //! An answer is translated by what the core does next, never by its number alone. A call that
 //! was not sent made nothing; a call without an answer may have made something; a 404 is
-//! absence only when GitHub itself wrote it, to somebody who provably may look, and even then
+//! absence only when GitHub itself wrote it, to an identity that provably may look, and even then
 //! the core wants it twice. Not being allowed to ask is `Unknown`, never absence.
 //!
-//! Nothing is retried here except once after a 401: patience belongs to the actors.
+//! Nothing is retried here except once after a 401: retries belong to the actors.
 //! Secrets live in `secrecy` and appear in no error, log or debug output.
 
 mod access;
@@ -30,12 +30,9 @@ mod deliveries;
 mod delivery_stats;
 mod etags;
 mod exchange;
-mod failure;
 mod governor;
-mod groups;
 mod hooks;
 mod identity;
-mod keys;
 mod live;
 mod paging;
 mod places;
@@ -43,11 +40,10 @@ mod ports;
 mod registrar;
 mod roster;
 mod route;
-mod search_cursor;
+mod searches;
 mod settings;
 mod sweep_cursor;
 mod tally;
-mod unknown_runners;
 mod versions;
 mod watch;
 pub mod webhook;
@@ -74,14 +70,13 @@ use crate::ports::ForgeFigures;
 use api::ApiClient;
 use delivery_stats::DeliveryStats;
 use etags::Etags;
-use groups::Groups;
 use places::Places;
-use search_cursor::SearchCursor;
-use unknown_runners::UnknownRunners;
+use registrar::Groups;
+use searches::{SearchCursor, UnknownRunners};
 use versions::Ending;
 use webhook::{JobEvent, Secrets};
 
-/// Is GitHub to the core. Cheap to clone; clones share tokens, budgets and memory.
+/// The adapter of the core to GitHub. Cheap to clone; clones share tokens, budgets and caches.
 #[derive(Clone)]
 pub struct GitHub {
     forge: ForgeId,
@@ -109,7 +104,7 @@ impl GitHub {
         Self::new(Settings::from_config(name, settings), clock, chance)
     }
 
-    /// Makes the adapter; it asks GitHub nothing yet. Must be called inside a tokio runtime,
+    /// Creates the adapter; it asks GitHub nothing yet. Must be called inside a tokio runtime,
     /// which then carries the connections.
     pub fn new(
         settings: Settings,
@@ -143,7 +138,7 @@ impl GitHub {
 
     /// Takes the notice that a webhook brought: counts it, remembers the repository, and returns
     /// it with its date by our clock.
-    pub fn hear(&self, event: JobEvent) -> JobNotice {
+    pub fn record_event(&self, event: JobEvent) -> JobNotice {
         let JobEvent { mut notice, happened_at } = event;
         self.delivery_stats.record(notice.id.number, happened_at, self.api.watch.there());
         self.places.remember(&notice.place);

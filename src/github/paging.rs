@@ -1,9 +1,9 @@
 //! Reads a list to its end, page by page, or not at all.
 //!
-//! Pages are counted by us on addresses of ours: GitHub's own `next` links are absolute, and
-//! behind a proxy or on another host they lead elsewhere. A list that broke off half-way, or
-//! that is shorter than GitHub says it is, is no list. All pages are read as one identity: two may
-//! be shown different things, and pages of both would make a list of neither.
+//! Pages are counted here, on our own addresses: GitHub's `next` links are absolute, and behind a proxy
+//! or on another host they lead elsewhere. A list that breaks off half-way, or that is shorter than
+//! GitHub says it is, is an error. All pages are read as one identity: two identities may be shown
+//! different things, and a mix of their pages is the list of neither.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use ostler_actors::model::Scope;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::api::{ApiClient, Question};
+use super::answer::ApiFailure;
+use super::api::{ApiClient, ApiRequest};
 use super::etags::Etags;
-use super::failure::Failure;
 use super::governor::Lane;
 use super::identity::Identity;
-use super::route::{PAGE, Route};
+use super::route::{PAGE_ITEMS, Route};
 
 /// How many pages are read at most: a runner group holds 10,000.
-const PAGES: usize = 200;
+const MAX_PAGES: usize = 200;
 
-/// Holds a list and how to read it.
+/// A list and how to read it.
 pub(super) struct List<'a> {
     pub(super) scope: &'a Scope,
     pub(super) lane: Lane,
     pub(super) route: Route,
-    /// The field that holds the things; the answer itself is the list where there is none.
+    /// The field that holds the items; the answer itself is the list when there is no such field.
     pub(super) field: &'static str,
     /// Where unchanged pages are remembered, if they may be.
     pub(super) etags: Option<&'a Etags>,
@@ -37,23 +37,23 @@ impl ApiClient {
     pub(super) async fn list<T: DeserializeOwned>(
         &self,
         list: List<'_>,
-    ) -> Result<Vec<T>, Failure> {
+    ) -> Result<Vec<T>, ApiFailure> {
         self.list_as_shown(list).await.map(|(_, things)| things)
     }
 
-    /// Reads every page, and says to whom it was shown. A thing that moved to a later page while
-    /// we read is taken once.
+    /// Reads every page, and returns the identity it was shown to. An item that moved to a later page
+    /// meanwhile is taken once.
     pub(super) async fn list_as_shown<T: DeserializeOwned>(
         &self,
         list: List<'_>,
-    ) -> Result<(Arc<Identity>, Vec<T>), Failure> {
+    ) -> Result<(Arc<Identity>, Vec<T>), ApiFailure> {
         let mut things: BTreeMap<u64, Value> = BTreeMap::new();
         let mut reader: Option<Arc<Identity>> = None;
-        for number in 1..=PAGES {
+        for number in 1..=MAX_PAGES {
             let route = list.route.clone().page(number);
-            let question = Question { etags: list.etags, ..Question::get(route) };
+            let question = ApiRequest { etags: list.etags, ..ApiRequest::get(route) };
             let (identity, answer) = match reader.take() {
-                None => self.ask_somebody(list.scope, list.lane, &question).await?,
+                None => self.ask_any(list.scope, list.lane, &question).await?,
                 Some(reader) => {
                     let answer = self.ask_as(&reader, list.lane, &question).await?;
                     (reader, answer)
@@ -65,7 +65,7 @@ impl ApiClient {
             }
             let more = answer.header("link").is_some_and(|link| link.contains("rel=\"next\""));
             let page = Page::read(answer.read()?, list.field);
-            let full = page.things.len() >= PAGE;
+            let full = page.things.len() >= PAGE_ITEMS;
             for thing in page.things {
                 let id = thing.get("id").and_then(Value::as_u64);
                 let id = id.ok_or_else(|| unreadable(list.route.kind))?;
@@ -77,13 +77,13 @@ impl ApiClient {
             }
             if page.total.is_some_and(|total| total > things.len() as u64) {
                 let why = format!("the list of {} broke off half-way", list.route.kind);
-                return Err(Failure::Lost { why });
+                return Err(ApiFailure::Lost { why });
             }
             let read = things.into_values().map(serde_json::from_value);
             let read = read.collect::<Result<_, _>>().map_err(|_| unreadable(list.route.kind))?;
             return Ok((identity, read));
         }
-        Err(Failure::Lost { why: format!("the list of {} does not end", list.route.kind) })
+        Err(ApiFailure::Lost { why: format!("the list of {} does not end", list.route.kind) })
     }
 }
 
@@ -109,6 +109,6 @@ impl Page {
     }
 }
 
-fn unreadable(kind: &str) -> Failure {
-    Failure::Lost { why: format!("the list of {kind} cannot be read") }
+fn unreadable(kind: &str) -> ApiFailure {
+    ApiFailure::Lost { why: format!("the list of {kind} cannot be read") }
 }

@@ -7,16 +7,16 @@ use std::sync::{Mutex, PoisonError};
 use lru::LruCache;
 use ostler_actors::model::{Place, Scope};
 
-/// How many repositories are remembered; the ones longest silent go first.
+/// How many repositories are remembered; the one without a job for longest is forgotten first.
 const MAX_REPOSITORIES: NonZeroUsize = NonZeroUsize::new(2_000).expect("more than none");
 
-/// Holds the repositories that jobs were heard of.
+/// The repositories that had jobs.
 #[derive(Default)]
 pub(super) struct Places(Mutex<ActiveRepositories>);
 
 struct ActiveRepositories {
     places: LruCache<(String, String), Place>,
-    /// Where the next round through a scope begins.
+    /// Where the next round through a scope starts.
     rounds: BTreeMap<Scope, (String, String)>,
 }
 
@@ -35,13 +35,13 @@ impl Places {
         active.places.put(key, Place { enterprise, ..place.clone() });
     }
 
-    /// Forgets a repository until it is heard of again.
+    /// Forgets a repository until it has a job again.
     pub(super) fn forget(&self, place: &Place) {
         let mut active = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         active.places.pop(&key(place));
     }
 
-    /// Returns the repositories of a scope; a repository is one even if nothing was heard of it.
+    /// Returns the repositories of a scope; a scope that is one repository needs no memory.
     pub(super) fn of(&self, scope: &Scope) -> Vec<Place> {
         if let Scope::Repository { owner, name } = scope {
             let (owner, repository) = (owner.clone(), name.clone());
@@ -65,21 +65,21 @@ impl Places {
         places
     }
 
-    /// Lets the next round begin behind a repository that could not be read.
+    /// Starts the next round behind a repository that could not be read.
     pub(super) fn begin_next_round_after(&self, scope: &Scope, place: &Place) {
         let (owner, repository) = key(place);
         let mut active = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         active.rounds.insert(scope.clone(), (owner, repository + "\0"));
     }
 
-    /// Lets the next round begin at a repository that this one did not get to.
+    /// Starts the next round at a repository that this one did not reach.
     pub(super) fn begin_next_round_at(&self, scope: &Scope, place: &Place) {
         let mut active = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         active.rounds.insert(scope.clone(), key(place));
     }
 }
 
-/// Returns what tells repositories apart: GitHub does not tell capitals from others.
+/// Returns the key of a repository: GitHub ignores case in names.
 pub(super) fn key(place: &Place) -> (String, String) {
     (place.owner.to_lowercase(), place.repository.to_lowercase())
 }

@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use super::GitHub;
 use super::hooks::{HookSpec, faults};
 use super::sweep_cursor::SweepCursor;
-use super::webhook::{self, MAX_DELIVERY_BYTES, Refusal, Request, WebhookEvent};
+use super::webhook::{self, MAX_DELIVERY_BYTES, Request, WebhookEvent, WebhookRefusal};
 use crate::ports::{
     DeliveryAttempt, DeliveryRefusal, EndingVersion, ForgeAdapter, ForgeFigures, ForgeHooks,
     ForgeMonitor, ForgeServices, ForgeWebhooks, HeaderLookup, HookRef, HookView, Installed,
@@ -41,9 +41,9 @@ impl ForgeWebhooks for GitHub {
     fn screen(&self, header: HeaderLookup<'_>) -> Result<(), DeliveryRefusal> {
         let announced = header("Content-Length").and_then(|text| text.parse::<u64>().ok());
         if announced.is_some_and(|length| length > MAX_DELIVERY_BYTES as u64) {
-            return Err(Refusal::TooLarge.into());
+            return Err(WebhookRefusal::TooLarge.into());
         }
-        header(SIGNATURE).map(|_| ()).ok_or_else(|| Refusal::Unsigned.into())
+        header(SIGNATURE).map(|_| ()).ok_or_else(|| WebhookRefusal::Unsigned.into())
     }
 
     fn receive(
@@ -69,7 +69,7 @@ impl ForgeWebhooks for GitHub {
                     let why = "it has no id (`X-GitHub-Delivery`)".into();
                     return Err(DeliveryRefusal::Malformed(why));
                 }
-                Received::Job(Box::new(self.hear(*event)))
+                Received::Job(Box::new(self.record_event(*event)))
             }
             WebhookEvent::Ping | WebhookEvent::Elsewhere(_) | WebhookEvent::Ignored(_) => {
                 Received::NoJob(outcome)
@@ -78,13 +78,13 @@ impl ForgeWebhooks for GitHub {
     }
 }
 
-impl From<Refusal> for DeliveryRefusal {
-    fn from(refusal: Refusal) -> Self {
+impl From<WebhookRefusal> for DeliveryRefusal {
+    fn from(refusal: WebhookRefusal) -> Self {
         match refusal {
-            Refusal::TooLarge => Self::TooLarge { limit: MAX_DELIVERY_BYTES },
-            Refusal::Unsigned => Self::Unsigned,
-            Refusal::BadSignature => Self::BadSignature,
-            Refusal::Malformed(why) => Self::Malformed(why),
+            WebhookRefusal::TooLarge => Self::TooLarge { limit: MAX_DELIVERY_BYTES },
+            WebhookRefusal::Unsigned => Self::Unsigned,
+            WebhookRefusal::BadSignature => Self::BadSignature,
+            WebhookRefusal::Malformed(why) => Self::Malformed(why),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Looks at runners and jobs.
+//! Reads runners and jobs.
 
 use async_trait::async_trait;
 use ostler_actors::model::{
@@ -9,9 +9,8 @@ use ostler_actors::ports::{Roster, RunnerRef};
 use tracing::info;
 
 use super::GitHub;
-use super::answer::Answer;
-use super::api::Question;
-use super::failure::Failure;
+use super::answer::{ApiAnswer, ApiFailure};
+use super::api::ApiRequest;
 use super::governor::Lane;
 use super::paging::List;
 use super::route;
@@ -38,9 +37,9 @@ impl Roster for GitHub {
     async fn runner(&self, scope: &Scope, who: &RunnerRef) -> Sighting<RunnerView> {
         let seen = match who.id {
             Some(id) => {
-                let question = Question::get(route::runner(scope, id));
+                let question = ApiRequest::get(route::runner(scope, id));
                 self.api.ask(scope, Lane::Check, &question).await.and_then(|answer| {
-                    found(&answer, "cannot read a runner")?.map(Answer::read).transpose()
+                    found(&answer, "cannot read a runner")?.map(ApiAnswer::read).transpose()
                 })
             }
             None => self.runner_named(scope, who).await,
@@ -59,9 +58,9 @@ impl Roster for GitHub {
 
     async fn work_of(&self, scope: &Scope, who: &RunnerRef) -> Sighting<JobId> {
         let seen = sighting(self.find_work(scope, who).await);
-        self.unknown_runners.note(&who.name, &seen, self.api.watch.here());
+        self.unknown_runners.record(&who.name, &seen, self.api.watch.here());
         if let Sighting::Unknown(why) = &seen {
-            info!(runner.name = %who.name, "whether a job runs there is not known, so the machine is kept: {why}");
+            info!(runner.name = %who.name, "runner {}: the machine is kept, because it is unknown whether a job runs there: {why}", who.name);
         }
         seen
     }
@@ -75,12 +74,12 @@ impl Roster for GitHub {
 }
 
 impl GitHub {
-    /// Reads the one runner of that name. GitHub may answer with names that only begin so.
+    /// Reads the one runner of that name. GitHub may answer with names that only begin with it.
     pub(super) async fn runner_named(
         &self,
         scope: &Scope,
         who: &RunnerRef,
-    ) -> Result<Option<wire::Runner>, Failure> {
+    ) -> Result<Option<wire::Runner>, ApiFailure> {
         let list = List {
             scope,
             lane: Lane::Check,
@@ -94,12 +93,12 @@ impl GitHub {
     }
 
     /// Searches the whole list, because only names that are known can be asked for. It is read
-    /// afresh: absence may be decided by it.
+    /// without the cache: absence may be decided by it.
     async fn find_runner_of(
         &self,
         scope: &Scope,
         machine: &MachineName,
-    ) -> Result<Option<wire::Runner>, Failure> {
+    ) -> Result<Option<wire::Runner>, ApiFailure> {
         let list = List {
             scope,
             lane: Lane::Check,
@@ -118,16 +117,16 @@ impl GitHub {
         job: &JobId,
         place: &Place,
         run: u64,
-    ) -> Result<Option<JobReading>, Failure> {
+    ) -> Result<Option<JobReading>, ApiFailure> {
         self.places.remember(place);
         let scope = repository(place);
-        let question = Question::get(route::job(place, job.number));
+        let question = ApiRequest::get(route::job(place, job.number));
         let answer = self.api.ask(&scope, Lane::Check, &question).await?;
         let Some(answer) = found(&answer, "cannot read a job")? else { return Ok(None) };
         let told: wire::Job = answer.read()?;
         let Some(fact) = told.fact(&told.status) else {
             let why = format!("GitHub calls job {job} `{}`, a word we do not know", told.status);
-            return Err(Failure::Lost { why });
+            return Err(ApiFailure::Lost { why });
         };
         let runner = told.runner(&fact);
         let run = if told.run_id == 0 { run } else { told.run_id };
@@ -139,9 +138,9 @@ impl GitHub {
         Ok(Some(JobReading { fact, runner, run_over }))
     }
 
-    /// Asks whether a run is over; not knowing is not over.
+    /// Returns whether a run is over; when that is unknown, it is not.
     async fn is_run_over(&self, scope: &Scope, place: &Place, run: u64) -> bool {
-        let question = Question::get(route::run(place, run));
+        let question = ApiRequest::get(route::run(place, run));
         match self.api.ask(scope, Lane::Check, &question).await {
             Ok(answer) if answer.status == 200 => {
                 answer.read::<wire::Run>().is_ok_and(|run| run.status == "completed")
@@ -151,13 +150,13 @@ impl GitHub {
     }
 }
 
-/// Returns the scope of a place: whoever may act in the repository may read its jobs.
+/// Returns the scope of a repository: an identity that may act in it may read its jobs.
 pub(super) fn repository(place: &Place) -> Scope {
     Scope::Repository { owner: place.owner.clone(), name: place.repository.clone() }
 }
 
-/// Tells an answer from absence, and both from anything else.
-fn found<'a>(answer: &'a Answer, what: &str) -> Result<Option<&'a Answer>, Failure> {
+/// Separates an answer from absence, and both from anything else.
+fn found<'a>(answer: &'a ApiAnswer, what: &str) -> Result<Option<&'a ApiAnswer>, ApiFailure> {
     match answer.status {
         200 => Ok(Some(answer)),
         404 if answer.denies() => Ok(None),
@@ -165,7 +164,7 @@ fn found<'a>(answer: &'a Answer, what: &str) -> Result<Option<&'a Answer>, Failu
     }
 }
 
-fn sighting<T>(seen: Result<Option<T>, Failure>) -> Sighting<T> {
+fn sighting<T>(seen: Result<Option<T>, ApiFailure>) -> Sighting<T> {
     match seen {
         Ok(Some(thing)) => Sighting::Seen(thing),
         Ok(None) => Sighting::Absent,

@@ -12,8 +12,8 @@ pub(super) struct Route {
     pub(super) path: String,
 }
 
-/// How many things a page holds: the most that GitHub gives.
-pub(super) const PAGE: usize = 100;
+/// How many items a page holds: the most that GitHub gives.
+pub(super) const PAGE_ITEMS: usize = 100;
 
 fn route(kind: &'static str, path: String) -> Route {
     Route { kind, path }
@@ -32,7 +32,7 @@ impl Route {
 
     /// Asks for one page of a list.
     pub(super) fn page(self, number: usize) -> Self {
-        self.with("per_page", &PAGE.to_string()).with("page", &number.to_string())
+        self.with("per_page", &PAGE_ITEMS.to_string()).with("page", &number.to_string())
     }
 }
 
@@ -118,7 +118,7 @@ pub(super) fn of(scope: &Scope) -> String {
     }
 }
 
-/// Returns what only somebody with access can read: the list that the thing asked for belongs to.
+/// Returns what only an identity with access can read: the list that the requested thing belongs to.
 /// None where a 404 is never taken for absence.
 pub(super) fn proof(scope: &Scope, asked: &Route) -> Option<Route> {
     let home = of(scope);

@@ -139,9 +139,9 @@ pub enum BadSettings {
         "the private key of App `{0}` is not an RSA key in PEM; download a new one from the App's page"
     )]
     Key(String),
-    /// Nobody to ask as.
+    /// No credential is configured.
     #[error("the forge has no credential; set `app` or `token`")]
-    Nobody,
+    NoCredential,
     /// The certificates cannot be read.
     #[error("`ca` cannot be trusted: {0}")]
     Ca(String),

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_was_swept_can_be_kept_as_text() {
+    fn a_cursor_can_be_kept_as_text() {
         let whole = SweepCursor::all_until(at(5));
         assert_eq!(whole.to_string().parse(), Ok(whole.clone()));
         assert_eq!(at(5).to_string().parse(), Ok(whole.clone()), "as earlier releases kept it");

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 #[derive(Default)]
-pub(super) struct Tally(Mutex<BTreeMap<(&'static str, u16), u64>>);
+pub(super) struct RequestTally(Mutex<BTreeMap<(&'static str, u16), u64>>);
 
-impl Tally {
+impl RequestTally {
     pub(super) fn count(&self, kind: &'static str, status: u16) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry((kind, status)).or_default() += 1;

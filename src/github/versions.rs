@@ -1,8 +1,8 @@
-//! How long a version of the runner will still be sent jobs.
+//! How long GitHub will still send jobs to a version of the runner.
 //!
-//! GitHub tells for each version when it stops working, to whoever may list runners. Which
-//! versions we run is told by the registrations themselves and by the tags of the images; other
-//! runners of the scope are looked at too, and warning of them harms nobody.
+//! GitHub says for each version when it stops working, to every identity that may list runners. Which
+//! versions we run is known from the registrations themselves and from the tags of the images; other
+//! runners of the scope are looked at too, and a warning about them does no harm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -13,18 +13,18 @@ use serde::Deserialize;
 use tracing::debug;
 
 use super::GitHub;
-use super::api::Question;
-use super::failure::Failure;
+use super::answer::ApiFailure;
+use super::api::ApiRequest;
 use super::governor::Lane;
 use super::paging::List;
 use super::route;
 use super::wire::{self, maybe_date};
 use crate::ports::EndingVersion;
 
-/// From how many days ahead the end of a version is worth a word.
-const AHEAD: i64 = 14;
+/// How many days ahead the end of a version is reported.
+const WARN_DAYS: i64 = 14;
 
-/// Remembers what ends soon, by scope, as it was last told.
+/// The versions that end soon, by scope, from the last answer.
 #[derive(Default)]
 pub(super) struct Ending(Mutex<BTreeMap<Scope, Vec<EndingVersion>>>);
 
@@ -53,7 +53,7 @@ struct Deprecation {
 
 impl GitHub {
     /// Returns the versions in use that end within two weeks, and remembers them for
-    /// [`figures`](Self::figures). What cannot be learnt is left out: old servers do not tell.
+    /// [`figures`](Self::figures). What cannot be read is left out: old servers do not tell.
     pub async fn ending_versions(
         &self,
         scope: &Scope,
@@ -78,7 +78,7 @@ impl GitHub {
         ending
     }
 
-    async fn versions_of_runners(&self, scope: &Scope) -> Result<BTreeSet<String>, Failure> {
+    async fn versions_of_runners(&self, scope: &Scope) -> Result<BTreeSet<String>, ApiFailure> {
         let (route, etags) = (route::runners(scope), Some(&*self.etags));
         let list = List { scope, lane: Lane::List, route, field: "runners", etags };
         let runners = self.api.list::<wire::Runner>(list).await?;
@@ -89,8 +89,8 @@ impl GitHub {
         &self,
         scope: &Scope,
         version: &str,
-    ) -> Result<Option<Deprecation>, Failure> {
-        let question = Question::get(route::deprecation(scope, version));
+    ) -> Result<Option<Deprecation>, ApiFailure> {
+        let question = ApiRequest::get(route::deprecation(scope, version));
         let answer = self.api.ask(scope, Lane::List, &question).await?;
         match answer.status {
             200 => answer.read().map(Some),
@@ -111,7 +111,7 @@ fn version_of(image: &str) -> Option<&str> {
 fn judge(version: String, deprecation: &Deprecation, now: Timestamp) -> Option<EndingVersion> {
     let ends = [deprecation.registration_deprecates_at, deprecation.runtime_deprecates_at];
     let ending = EndingVersion { version, ends_at: ends.into_iter().flatten().min()? };
-    (ending.days_left(now) <= AHEAD).then_some(ending)
+    (ending.days_left(now) <= WARN_DAYS).then_some(ending)
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_scopes_share_is_told_once_and_the_next_telling_replaces_the_last() {
+    fn a_version_of_several_scopes_is_listed_once_and_the_next_answer_replaces_the_last() {
         let (known, acme, other) =
             (Ending::default(), "acme".parse().unwrap(), "b/c".parse().unwrap());
         let of =

@@ -12,13 +12,13 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use ostler_actors::ports::Clock;
 
-/// Tells the date here and there.
-pub(super) struct Watch {
+/// Returns the time by both clocks.
+pub(super) struct ForgeClock {
     clock: Arc<dyn Clock>,
     ahead: AtomicI64,
 }
 
-impl Watch {
+impl ForgeClock {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, ahead: AtomicI64::new(0) }
     }
@@ -27,18 +27,18 @@ impl Watch {
         self.clock.now()
     }
 
-    /// Returns GitHub's date, as well as we know it.
+    /// Returns the time by GitHub's clock, as far as its answers showed it.
     pub(super) fn there(&self) -> Timestamp {
         shifted(self.clock.now(), -self.seconds_ahead())
     }
 
-    /// Returns what our clock showed at a date of GitHub's, never a date to come: how long a job
-    /// has waited must be true whatever our clock says.
+    /// Returns a date of GitHub's by our clock, never one in the future: the wait of a job must be
+    /// right however wrong our clock is.
     pub(super) fn by_our_clock(&self, date: Timestamp) -> Timestamp {
         shifted(date, self.seconds_ahead()).min(self.clock.now())
     }
 
-    /// Returns GitHub's date in seconds, as well as we know it.
+    /// Returns the same in seconds.
     pub(super) fn second_there(&self) -> i64 {
         self.clock.now().as_second() - self.seconds_ahead()
     }
@@ -48,7 +48,7 @@ impl Watch {
         self.ahead.load(Ordering::Relaxed)
     }
 
-    /// Compares the clocks; the header has whole seconds, so one second is no difference.
+    /// Compares the clocks. The header has whole seconds, so one second is no difference.
     pub(super) fn compare(&self, headers: &HeaderMap) {
         if let Some(there) = date(headers) {
             let ahead = self.clock.now().as_second() - there.as_second();

@@ -1,4 +1,4 @@
-//! Reads what GitHub sends: signature first, on the bytes as they came, then the words.
+//! Reads deliveries: the signature first, on the bytes as they came, then the content.
 //!
 //! Nothing is parsed before the signature is right, and nothing larger than GitHub's own limit
 //! is even hashed. One or two secrets are accepted, so that they can be changed without losing a
@@ -41,7 +41,7 @@ pub struct Request<'a> {
     pub event: Option<&'a str>,
     /// `X-GitHub-Delivery`.
     pub delivery: Option<&'a str>,
-    /// `X-ApiClient-Signature-256`.
+    /// `X-Hub-Signature-256`.
     pub signature: Option<&'a str>,
     pub body: &'a [u8],
 }
@@ -51,9 +51,9 @@ pub struct Request<'a> {
 pub enum WebhookEvent {
     /// GitHub tries the hook.
     Ping,
-    /// News of a job in one of our scopes.
+    /// A job in one of our scopes.
     Job(Box<JobEvent>),
-    /// News of a job in nobody's scope.
+    /// A job outside our scopes.
     Elsewhere(Place),
     /// An event or an action we do not need.
     Ignored(String),
@@ -81,7 +81,7 @@ impl WebhookEvent {
 
 /// Tells why a delivery was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum WebhookRefusal {
     /// Too large to be GitHub's.
     #[error("the delivery is larger than 25 MiB")]
     TooLarge,
@@ -97,7 +97,7 @@ pub enum Refusal {
     Malformed(String),
 }
 
-impl Refusal {
+impl WebhookRefusal {
     /// Returns the word it is counted under.
     pub fn outcome(&self) -> &'static str {
         match self {
@@ -143,14 +143,14 @@ pub fn open(
     forge: &ForgeId,
     scopes: &[Scope],
     now: Timestamp,
-) -> Result<WebhookEvent, Refusal> {
+) -> Result<WebhookEvent, WebhookRefusal> {
     if request.body.len() > MAX_DELIVERY_BYTES {
-        return Err(Refusal::TooLarge);
+        return Err(WebhookRefusal::TooLarge);
     }
-    let signature = request.signature.ok_or(Refusal::Unsigned)?;
-    let signature = signature_bytes(signature).ok_or(Refusal::BadSignature)?;
+    let signature = request.signature.ok_or(WebhookRefusal::Unsigned)?;
+    let signature = signature_bytes(signature).ok_or(WebhookRefusal::BadSignature)?;
     if !secrets.signed(request.body, &signature) {
-        return Err(Refusal::BadSignature);
+        return Err(WebhookRefusal::BadSignature);
     }
     match request.event {
         Some("workflow_job") => {
@@ -159,7 +159,7 @@ pub fn open(
         }
         Some("ping") => Ok(WebhookEvent::Ping),
         Some(other) => Ok(WebhookEvent::Ignored(shortened(other))),
-        None => Err(Refusal::Malformed("it names no event (`X-GitHub-Event`)".into())),
+        None => Err(WebhookRefusal::Malformed("it names no event (`X-GitHub-Event`)".into())),
     }
 }
 
@@ -168,16 +168,19 @@ fn job(
     forge: &ForgeId,
     scopes: &[Scope],
     now: Timestamp,
-) -> Result<WebhookEvent, Refusal> {
+) -> Result<WebhookEvent, WebhookRefusal> {
     if body.starts_with(b"payload=") {
         let why = "it is a form; set the hook's content type to `application/json`";
-        return Err(Refusal::Malformed(why.into()));
+        return Err(WebhookRefusal::Malformed(why.into()));
     }
     let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
     // The parser's own words may quote the payload; line and column say enough.
     let payload: Payload = serde_json::from_slice(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
-        Refusal::Malformed(format!("{:?} error at line {line}, column {column}", error.classify()))
+        WebhookRefusal::Malformed(format!(
+            "{:?} error at line {line}, column {column}",
+            error.classify()
+        ))
     })?;
     let place = Place {
         owner: payload.repository.owner.login,

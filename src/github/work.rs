@@ -8,17 +8,17 @@
 //! and death where a machine has no witness of its own, so its `Absent` is a proof or is not said:
 //!
 //! - every page of the organization's list of repositories is read, sorted so that none can be
-//!   missed, by somebody who is shown all of them: an App that is installed on selected ones proves
+//!   missed, by an identity that is shown all of them: an App that is installed on selected ones proves
 //!   nothing; archived and disabled ones run nothing;
 //! - every one of them is searched, whatever was heard of it: jobs also begin by the clock, by hand
-//!   and by comments. More than [`ALL`] are searched in several rounds (`search_cursor.rs`), which is a
+//!   and by comments. More than [`MAX_SEARCHED_REPOSITORIES`] are searched in several rounds (`search_cursor.rs`), which is a
 //!   proof once the registration is gone, and not before;
 //! - every one of them must answer, and the registration, if it still stands, must not be busy.
 //!   Anything else is `Unknown`, and the core keeps the machine another round.
 //!
 //! The repositories of an enterprise cannot be listed: there a job can be found, but never ruled
-//! out. Whoever needs such machines to go while they are idle gives pools the scope of an
-//! organization or a repository, or a provider whose machines have a witness.
+//! out. For such machines to go while they are idle, give the pools the scope of an organization
+//! or a repository, or a provider whose machines have a witness.
 
 use std::collections::BTreeSet;
 
@@ -31,8 +31,8 @@ use tokio::time::Instant;
 use tracing::info;
 
 use super::GitHub;
+use super::answer::ApiFailure;
 use super::apps::Reach;
-use super::failure::Failure;
 use super::governor::Lane;
 use super::paging::List;
 use super::roster::repository;
@@ -40,13 +40,13 @@ use super::route::{self, Route};
 use super::wire;
 
 /// Runs that may hold jobs which want or have a runner.
-const OPEN: [&str; 2] = ["queued", "in_progress"];
+const OPEN_STATUSES: [&str; 2] = ["queued", "in_progress"];
 /// Runs that may hold jobs at work.
-const AT_WORK: [&str; 1] = ["in_progress"];
+const RUNNING_STATUSES: [&str; 1] = ["in_progress"];
 
 /// How many repositories are searched in one round: within a minute, which is how long a look may
 /// take, and within what GitHub lets one caller ask in one.
-const ALL: usize = 600;
+const MAX_SEARCHED_REPOSITORIES: usize = 600;
 /// How many repositories are searched at once.
 const PARALLEL_SEARCHES: usize = 16;
 
@@ -54,12 +54,12 @@ impl GitHub {
     /// Reads the open jobs of one repository after the other. Where the budget or GitHub stops
     /// the round, what was read so far is told, and the next round begins there: a poll of many
     /// repositories stretches over several ticks instead of never ending.
-    pub(super) async fn list_open_jobs(&self, scope: &Scope) -> Result<Vec<JobNotice>, Failure> {
+    pub(super) async fn list_open_jobs(&self, scope: &Scope) -> Result<Vec<JobNotice>, ApiFailure> {
         let now = self.api.watch.there();
         let mut notices = Vec::new();
         let mut read = 0;
         for place in self.places.round(scope) {
-            match self.jobs_of_runs(&place, Lane::List, &OPEN).await {
+            match self.jobs_of_runs(&place, Lane::List, &OPEN_STATUSES).await {
                 Ok(jobs) => {
                     read += 1;
                     let open = jobs.iter().filter_map(|job| self.open_notice(job, &place, now));
@@ -67,15 +67,17 @@ impl GitHub {
                 }
                 Err(failure) if matches!(scope, Scope::Repository { .. }) => return Err(failure),
                 // One repository that was deleted must not hide the others.
-                Err(Failure::Denied { why }) => {
-                    info!(repository = %repository(&place), "repository is not asked again: {why}");
+                Err(ApiFailure::Denied { why }) => {
+                    info!(repository = %repository(&place), "repository {}: not asked again until a webhook names it: {why}", repository(&place));
                     self.places.forget(&place);
                 }
-                Err(failure @ (Failure::Held { .. } | Failure::Lost { .. })) => {
+                Err(failure @ (ApiFailure::Held { .. } | ApiFailure::Lost { .. })) => {
                     match &failure {
                         // One repository that GitHub cannot show must not hold up the others.
-                        Failure::Lost { .. } => self.places.begin_next_round_after(scope, &place),
-                        Failure::Held { .. } | Failure::Denied { .. } => {
+                        ApiFailure::Lost { .. } => {
+                            self.places.begin_next_round_after(scope, &place);
+                        }
+                        ApiFailure::Held { .. } | ApiFailure::Denied { .. } => {
                             self.places.begin_next_round_at(scope, &place);
                         }
                     }
@@ -99,7 +101,7 @@ impl GitHub {
         &self,
         scope: &Scope,
         who: &RunnerRef,
-    ) -> Result<Option<JobId>, Failure> {
+    ) -> Result<Option<JobId>, ApiFailure> {
         // Asked first: a job that begins after this finds the registration gone, or makes it busy.
         let registered = self.runner_named(scope, who).await?;
         let begun = Instant::now();
@@ -122,7 +124,7 @@ impl GitHub {
         }
         if registered.is_some_and(|runner| runner.view().busy) {
             let why = format!("`{}` is called busy, but no job names it", who.name);
-            return Err(Failure::Lost { why });
+            return Err(ApiFailure::Lost { why });
         }
         if later > 0 {
             let why = format!(
@@ -130,7 +132,7 @@ impl GitHub {
                  the next rounds go on with them",
                 who.name
             );
-            return Err(Failure::Lost { why });
+            return Err(ApiFailure::Lost { why });
         }
         if matches!(scope, Scope::Enterprise(_)) {
             let why = format!(
@@ -138,7 +140,7 @@ impl GitHub {
                  the pool the scope of an organization, or use a provider whose machines have a witness",
                 who.name
             );
-            return Err(Failure::Lost { why });
+            return Err(ApiFailure::Lost { why });
         }
         Ok(None)
     }
@@ -148,7 +150,7 @@ impl GitHub {
         &self,
         places: Vec<Place>,
         name: &RunnerName,
-    ) -> Result<Option<JobId>, Failure> {
+    ) -> Result<Option<JobId>, ApiFailure> {
         let mut places = places.into_iter();
         let mut asked = JoinSet::new();
         let mut failed = None;
@@ -160,8 +162,9 @@ impl GitHub {
             }
             let found = match asked.join_next().await {
                 None => return failed.map_or(Ok(None), Err),
-                Some(answer) => answer
-                    .unwrap_or_else(|_| Err(Failure::Lost { why: "a search broke off".into() })),
+                Some(answer) => answer.unwrap_or_else(|_| {
+                    Err(ApiFailure::Lost { why: "a search was cut off".into() })
+                }),
             };
             match found {
                 Ok(Some(job)) => return Ok(Some(job)),
@@ -171,17 +174,17 @@ impl GitHub {
         }
     }
 
-    async fn work_in(&self, place: &Place, name: &RunnerName) -> Result<Option<JobId>, Failure> {
+    async fn work_in(&self, place: &Place, name: &RunnerName) -> Result<Option<JobId>, ApiFailure> {
         let begun = Instant::now();
-        let jobs = self.jobs_of_runs(place, Lane::Check, &AT_WORK).await?;
-        self.search_cursor.note(place, begun, jobs.iter().filter_map(worker).collect());
+        let jobs = self.jobs_of_runs(place, Lane::Check, &RUNNING_STATUSES).await?;
+        self.search_cursor.record(place, begun, jobs.iter().filter_map(worker).collect());
         let names = |job: &&wire::Job| worker(job).is_some_and(|it| it.is_of(name.as_str()));
         let job = jobs.iter().find(names);
         Ok(job.map(|job| JobId { forge: self.forge.clone(), number: job.id }))
     }
 
     /// Returns the repositories a job may be in, those heard of first.
-    async fn candidates(&self, scope: &Scope) -> Result<Vec<Place>, Failure> {
+    async fn candidates(&self, scope: &Scope) -> Result<Vec<Place>, ApiFailure> {
         let heard = self.places.of(scope);
         let Scope::Organization(owner) = scope else { return Ok(heard) };
         let list = List {
@@ -194,7 +197,7 @@ impl GitHub {
         let (identity, listed) = self.api.list_as_shown::<wire::Repository>(list).await?;
         match self.api.reach(&identity, scope).await? {
             Reach::Whole => Ok(in_question(owner, heard, &listed)),
-            Reach::Selected => Err(Failure::Denied {
+            Reach::Selected => Err(ApiFailure::Denied {
                 why: format!(
                     "{} is installed on selected repositories of `{scope}` only, so a job in another cannot be \
                      ruled out; install it on all repositories",
@@ -210,7 +213,7 @@ impl GitHub {
         place: &Place,
         lane: Lane,
         states: &[&str],
-    ) -> Result<Vec<wire::Job>, Failure> {
+    ) -> Result<Vec<wire::Job>, ApiFailure> {
         let mut jobs = Vec::new();
         for state in states {
             let runs = route::runs(place, state);
@@ -228,7 +231,7 @@ impl GitHub {
         lane: Lane,
         route: Route,
         field: &'static str,
-    ) -> Result<Vec<T>, Failure> {
+    ) -> Result<Vec<T>, ApiFailure> {
         let scope = repository(place);
         self.api.list(List { scope: &scope, lane, route, field, etags: Some(&self.etags) }).await
     }
@@ -243,10 +246,10 @@ fn worker(job: &wire::Job) -> Option<RunnerName> {
 /// Returns what to search now, and how many are left for later. Where rounds do not add up, all
 /// must be searched in this one; if that cannot be, nothing is searched for nothing.
 fn round(mut open: Vec<Place>, adds_up: bool) -> (Vec<Place>, usize) {
-    if open.len() <= ALL {
+    if open.len() <= MAX_SEARCHED_REPOSITORIES {
         return (open, 0);
     }
-    let searched = if adds_up { ALL } else { PARALLEL_SEARCHES };
+    let searched = if adds_up { MAX_SEARCHED_REPOSITORIES } else { PARALLEL_SEARCHES };
     let later = open.len() - searched;
     open.truncate(searched);
     (open, later)
@@ -291,11 +294,17 @@ mod tests {
     #[test]
     fn a_search_that_cannot_be_ended_is_hardly_begun_unless_rounds_add_up() {
         let places = |count: usize| (0..count).map(|it| heard(&it.to_string())).collect();
-        assert_eq!(round(places(ALL), false), (places(ALL), 0));
         assert_eq!(
-            round(places(ALL + 1), false),
-            (places(PARALLEL_SEARCHES), ALL + 1 - PARALLEL_SEARCHES)
+            round(places(MAX_SEARCHED_REPOSITORIES), false),
+            (places(MAX_SEARCHED_REPOSITORIES), 0)
         );
-        assert_eq!(round(places(ALL + 1), true), (places(ALL), 1));
+        assert_eq!(
+            round(places(MAX_SEARCHED_REPOSITORIES + 1), false),
+            (places(PARALLEL_SEARCHES), MAX_SEARCHED_REPOSITORIES + 1 - PARALLEL_SEARCHES)
+        );
+        assert_eq!(
+            round(places(MAX_SEARCHED_REPOSITORIES + 1), true),
+            (places(MAX_SEARCHED_REPOSITORIES), 1)
+        );
     }
 }

@@ -75,7 +75,7 @@ impl AppState {
     /// Notes how long a job waited that has begun.
     fn note_wait(&self, job: &Job) {
         if let (Some(pool), Some(run)) = (&job.pool, &job.execution) {
-            self.waits.note(pool, run.since, elapsed(job.queued_at, run.since));
+            self.waits.record(pool, run.since, elapsed(job.queued_at, run.since));
         }
     }
 
@@ -93,9 +93,9 @@ struct Ear(AppState);
 
 #[async_trait]
 impl Listener for Ear {
-    async fn hear(&mut self, told: &Sequenced) {
-        self.0.event_hub.tell(told);
-        let Event { subject, what, count, .. } = &told.event;
+    async fn on_event(&mut self, event: &Sequenced) {
+        self.0.event_hub.tell(event);
+        let Event { subject, what, count, .. } = &event.event;
         if let (Subject::Instance(_), What::Forgotten, 1) = (subject, what, count) {
             self.0.forgotten.0.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,7 +1,7 @@
 //! Backups. A backup is a SQLite store file, whichever engine it comes from.
 //!
 //! From SQLite it is made by `VACUUM INTO`, from PostgreSQL by copying the tables inside one
-//! snapshot; both while the daemon runs. It can be restored into an empty place on either engine,
+//! snapshot; both while the daemon runs. It can be restored into an empty store on either engine,
 //! which is also the way to move a fleet from a file to a server.
 
 mod tables;
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use super::error::OpenError;
 use super::lease::try_lock;
 use super::link::{Link, text};
-use super::place::Place;
+use super::location::StoreLocation;
 use super::sql::{Sql, sql};
 use super::upkeep::existing;
 use super::{Durability, migrate};
@@ -21,35 +21,35 @@ use tables::copy_tables;
 
 /// Writes a backup of a store into a new file. The daemon may run meanwhile.
 pub async fn backup(url: &str, to: &Path) -> Result<(), OpenError> {
-    let place = Place::parse(url)?;
+    let place = StoreLocation::parse(url)?;
     refuse_to_overwrite(to)?;
     let mut link = existing(&place).await?;
     let draft = draft_of(to);
     remove(&draft)?;
     let made = match &place {
-        Place::Sqlite(_) => copy_file(&mut link, &place, &draft).await,
-        Place::Postgres(_) => copy_server(&mut link, &place, &draft).await,
+        StoreLocation::Sqlite(_) => copy_file(&mut link, &place, &draft).await,
+        StoreLocation::Postgres(_) => copy_server(&mut link, &place, &draft).await,
     };
     link.close().await;
     finish(made, &draft, to)
 }
 
-/// Fills an empty place from a backup. No daemon may run on it.
+/// Restores a backup into an empty store. No daemon may run on it.
 pub async fn restore(url: &str, from: &Path) -> Result<(), OpenError> {
-    let place = Place::parse(url)?;
-    let source = Place::Sqlite(from.into());
+    let place = StoreLocation::parse(url)?;
+    let source = StoreLocation::Sqlite(from.into());
     let mut backup = existing(&source).await?;
     let sound = check(&mut backup, &source).await;
     let restored = match (sound, &place) {
         (Err(error), _) => Err(error),
-        (Ok(()), Place::Sqlite(path)) => restore_file(&mut backup, &source, path).await,
-        (Ok(()), Place::Postgres(_)) => restore_server(&mut backup, &source, &place).await,
+        (Ok(()), StoreLocation::Sqlite(path)) => restore_file(&mut backup, &source, path).await,
+        (Ok(()), StoreLocation::Postgres(_)) => restore_server(&mut backup, &source, &place).await,
     };
     backup.close().await;
     restored
 }
 
-async fn check(backup: &mut Link, place: &Place) -> Result<(), OpenError> {
+async fn check(backup: &mut Link, place: &StoreLocation) -> Result<(), OpenError> {
     const CHECK: Sql = sql!("select quick_check from pragma_quick_check limit 1");
     let failed = |error| OpenError::failed(place, error);
     let found = migrate::version(backup).await.map_err(failed)?;
@@ -66,8 +66,12 @@ async fn check(backup: &mut Link, place: &Place) -> Result<(), OpenError> {
     })
 }
 
-async fn restore_file(backup: &mut Link, source: &Place, to: &Path) -> Result<(), OpenError> {
-    let lock = try_lock(&Place::lock_file(to))?;
+async fn restore_file(
+    backup: &mut Link,
+    source: &StoreLocation,
+    to: &Path,
+) -> Result<(), OpenError> {
+    let lock = try_lock(&StoreLocation::lock_file(to))?;
     if lock.is_none() {
         return Err(OpenError::Refused {
             what: format!("restore into `{}` while a daemon holds it", to.display()),
@@ -81,12 +85,16 @@ async fn restore_file(backup: &mut Link, source: &Place, to: &Path) -> Result<()
     finish(made, &draft, to)
 }
 
-async fn restore_server(backup: &mut Link, source: &Place, place: &Place) -> Result<(), OpenError> {
-    let Place::Sqlite(path) = source else {
+async fn restore_server(
+    backup: &mut Link,
+    source: &StoreLocation,
+    place: &StoreLocation,
+) -> Result<(), OpenError> {
+    let StoreLocation::Sqlite(path) = source else {
         return Err(OpenError::Url { why: "a backup is a SQLite file".into() });
     };
     let folder = draft_of(path);
-    let aside = Place::Sqlite(folder.join("copy.db"));
+    let aside = StoreLocation::Sqlite(folder.join("copy.db"));
     remove_folder(&folder)?;
     fs::create_dir(&folder).map_err(|error| OpenError::file("create", &folder, &error))?;
     let restored = restore_tables(backup, source, &aside, place).await;
@@ -97,15 +105,15 @@ async fn restore_server(backup: &mut Link, source: &Place, place: &Place) -> Res
 /// Brings a copy of the backup to our schema, then copies it table by table.
 async fn restore_tables(
     backup: &mut Link,
-    source: &Place,
-    aside: &Place,
-    place: &Place,
+    source: &StoreLocation,
+    aside: &StoreLocation,
+    place: &StoreLocation,
 ) -> Result<(), OpenError> {
     const USED: Sql = sql!(
         "select (select count(*) from holders) + (select count(*) from instances) + (select count(*) from jobs)"
     );
     let failed = |error| OpenError::failed(place, error);
-    if let Place::Sqlite(path) = aside {
+    if let StoreLocation::Sqlite(path) = aside {
         copy_file(backup, source, path).await?;
     }
     let mut copy = Link::open(aside, Durability::Normal).await?;
@@ -128,14 +136,14 @@ async fn restore_tables(
 }
 
 /// Copies a SQLite store, without what it no longer needs, into a new file.
-async fn copy_file(link: &mut Link, place: &Place, to: &Path) -> Result<(), OpenError> {
+async fn copy_file(link: &mut Link, place: &StoreLocation, to: &Path) -> Result<(), OpenError> {
     const INTO: Sql = sql!("vacuum into $1");
     let path = to.display().to_string();
     link.run(INTO, vec![text(path)]).await.map(drop).map_err(|e| OpenError::failed(place, e))
 }
 
 /// Copies a server's tables, as they stand at one moment, into a new SQLite store.
-async fn copy_server(link: &mut Link, place: &Place, to: &Path) -> Result<(), OpenError> {
+async fn copy_server(link: &mut Link, place: &StoreLocation, to: &Path) -> Result<(), OpenError> {
     let failed = |error| OpenError::failed(place, error);
     let found = migrate::version(link).await.map_err(failed)?;
     let known = migrate::NEWEST;
@@ -145,7 +153,7 @@ async fn copy_server(link: &mut Link, place: &Place, to: &Path) -> Result<(), Op
             advice: "use the ostler that runs on it".into(),
         });
     }
-    let target = Place::Sqlite(to.into());
+    let target = StoreLocation::Sqlite(to.into());
     let mut file = Link::open(&target, Durability::Normal).await?;
     migrate::up(&mut file, &target).await?;
     link.script("begin isolation level repeatable read read only").await.map_err(failed)?;
@@ -191,7 +199,7 @@ fn remove_folder(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Gives a finished file its name, durably and for us alone; an unfinished one goes.
+/// Gives a finished file its name, durably and readable by us alone; an unfinished one is removed.
 fn finish(made: Result<(), OpenError>, draft: &Path, to: &Path) -> Result<(), OpenError> {
     if let Err(error) = made {
         remove(draft)?;

@@ -1,7 +1,7 @@
-//! What a batch of saves comes to: a plain function of the saves and of what the tables hold.
+//! Decides a batch of saves: a plain function of the saves and of what the tables hold.
 //!
 //! Saves are judged in the order they came, each against the tables as the ones before it left
-//! them. A refused one leaves no trace and touches nobody else's. What remains is a handful of
+//! them. A refused save leaves no trace and does not affect the others. What remains is a handful of
 //! lists, each written by one statement.
 
 use std::collections::{HashMap, HashSet};
@@ -12,9 +12,9 @@ use ostler_actors::ports::{Acceptance, InstanceSave, JobSave, SaveError};
 use super::rows::{self, EventRow, ExitRow, InstanceRow, JobKey, JobRow};
 use crate::ports::AuditEntry;
 
-/// Holds one thing to be made durable, already in the words of the tables.
+/// One save, already encoded as the tables hold it.
 #[derive(Debug)]
-pub(super) enum Op {
+pub(super) enum SaveOp {
     Instance(Box<InstanceOp>),
     Jobs(Box<JobsOp>),
     Pool { epoch: Epoch, row: (String, String), events: Vec<EventRow> },
@@ -24,7 +24,7 @@ pub(super) enum Op {
     Cursor { name: String, value: String },
 }
 
-/// Holds a transaction of an instance.
+/// A save of an instance: its row, events and exit.
 #[derive(Debug)]
 pub(super) struct InstanceOp {
     pub(super) epoch: Epoch,
@@ -34,7 +34,7 @@ pub(super) struct InstanceOp {
     pub(super) exit: Option<ExitRow>,
 }
 
-/// Holds a transaction of the ledger.
+/// A save of the ledger.
 #[derive(Debug)]
 pub(super) struct JobsOp {
     pub(super) epoch: Epoch,
@@ -60,12 +60,13 @@ impl From<InstanceSave> for InstanceOp {
 
 impl From<JobSave> for JobsOp {
     fn from(save: JobSave) -> Self {
-        let buried = save.tombstones.iter().map(|(id, at)| (rows::job_key(id), rows::micros(*at)));
+        let tombstones =
+            save.tombstones.iter().map(|(id, at)| (rows::job_key(id), rows::micros(*at)));
         Self {
             epoch: save.epoch,
             write: rows::signed(save.write.0),
             jobs: save.jobs.iter().map(rows::job).collect(),
-            tombstones: buried.collect(),
+            tombstones: tombstones.collect(),
             handled: save.handled.iter().map(ToString::to_string).collect(),
             events: save.events.iter().map(rows::event).collect(),
             forget_before: save.forget_before.map(rows::micros),
@@ -73,37 +74,37 @@ impl From<JobSave> for JobsOp {
     }
 }
 
-/// Tells a saver what became of his save.
+/// The result of a save that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum SaveAnswer {
     Done,
     /// The delivery is durable, now or before.
     Accepted(Acceptance),
 }
 
-/// Tells why a save did not count.
+/// Why a save does not count.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum SaveFailure {
     Retry(String),
     Conflict(String),
     Owned(String),
     Fenced(Epoch),
 }
 
-impl From<Failure> for SaveError {
-    fn from(failure: Failure) -> Self {
+impl From<SaveFailure> for SaveError {
+    fn from(failure: SaveFailure) -> Self {
         match failure {
-            Failure::Retry(why) => Self::Retry(why),
-            Failure::Conflict(id) => Self::Conflict { id },
-            Failure::Owned(machine) => Self::Owned { machine: MachineName::new(machine) },
-            Failure::Fenced(epoch) => Self::Fenced(epoch),
+            SaveFailure::Retry(why) => Self::Retry(why),
+            SaveFailure::Conflict(id) => Self::Conflict { id },
+            SaveFailure::Owned(machine) => Self::Owned { machine: MachineName::new(machine) },
+            SaveFailure::Fenced(epoch) => Self::Fenced(epoch),
         }
     }
 }
 
-/// Holds what the tables said about the rows a batch is about.
+/// What the tables hold about the rows of a batch.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct TableState {
     pub(super) epoch: Epoch,
     /// Version and write by instance.
     pub(super) instances: HashMap<String, (i64, i64)>,
@@ -113,10 +114,10 @@ pub(super) struct Known {
     pub(super) writes: HashSet<i64>,
 }
 
-/// Holds what a batch asks of the tables, and what its savers are told once that is durable.
+/// What a batch writes, and the answers to its savers once that is durable.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub(super) answers: Vec<Result<Answer, Failure>>,
+pub(super) struct BatchPlan {
+    pub(super) answers: Vec<Result<SaveAnswer, SaveFailure>>,
     pub(super) instances: Vec<InstanceRow>,
     pub(super) events: Vec<EventRow>,
     pub(super) exits: Vec<ExitRow>,
@@ -126,14 +127,14 @@ pub(super) struct Plan {
     pub(super) handled: Vec<String>,
     pub(super) writes: Vec<i64>,
     pub(super) pools: Vec<(String, String)>,
-    /// Somebody else's tenures that count as ours from now on.
+    /// Holders of another daemon that count as ours from now on.
     pub(super) holders: Vec<String>,
     pub(super) accepts: Vec<(String, String)>,
     pub(super) audits: Vec<(String, String, String)>,
     pub(super) cursors: Vec<(String, String)>,
 }
 
-impl Plan {
+impl BatchPlan {
     /// Returns whether there is nothing to write.
     pub(super) fn is_empty(&self) -> bool {
         self.instances.is_empty()
@@ -146,44 +147,48 @@ impl Plan {
     }
 }
 
-pub(super) fn plan(ops: &[Op], mut known: Known) -> Plan {
-    let mut plan = Plan::default();
+pub(super) fn plan(ops: &[SaveOp], mut known: TableState) -> BatchPlan {
+    let mut plan = BatchPlan::default();
     for op in ops {
         let answer = match op {
-            Op::Instance(op) => instance(op, &mut known, &mut plan),
-            Op::Jobs(op) => jobs(op, &mut known, &mut plan),
-            Op::Pool { epoch, row, events } => may_write(*epoch, &known).map(|()| {
+            SaveOp::Instance(op) => instance(op, &mut known, &mut plan),
+            SaveOp::Jobs(op) => jobs(op, &mut known, &mut plan),
+            SaveOp::Pool { epoch, row, events } => may_write(*epoch, &known).map(|()| {
                 plan.pools.push(row.clone());
                 plan.events.extend_from_slice(events);
             }),
-            Op::Holder { epoch, holder } => {
+            SaveOp::Holder { epoch, holder } => {
                 may_write(*epoch, &known).map(|()| plan.holders.push(holder.clone()))
             }
-            Op::Accept { delivery, notice } => {
+            SaveOp::Accept { delivery, notice } => {
                 plan.accepts.push((delivery.clone(), notice.clone()));
                 Ok(())
             }
-            Op::Audit(entry) => {
+            SaveOp::Audit(entry) => {
                 let AuditEntry { who, what, detail } = entry.clone();
                 plan.audits.push((who, what, detail));
                 Ok(())
             }
-            Op::Cursor { name, value } => {
+            SaveOp::Cursor { name, value } => {
                 plan.cursors.push((name.clone(), value.clone()));
                 Ok(())
             }
         };
-        plan.answers.push(answer.map(|()| Answer::Done));
+        plan.answers.push(answer.map(|()| SaveAnswer::Done));
     }
     settle(&mut plan);
     plan
 }
 
-fn may_write(epoch: Epoch, known: &Known) -> Result<(), Failure> {
-    if epoch == known.epoch { Ok(()) } else { Err(Failure::Fenced(epoch)) }
+fn may_write(epoch: Epoch, known: &TableState) -> Result<(), SaveFailure> {
+    if epoch == known.epoch { Ok(()) } else { Err(SaveFailure::Fenced(epoch)) }
 }
 
-fn instance(op: &InstanceOp, known: &mut Known, plan: &mut Plan) -> Result<(), Failure> {
+fn instance(
+    op: &InstanceOp,
+    known: &mut TableState,
+    plan: &mut BatchPlan,
+) -> Result<(), SaveFailure> {
     may_write(op.epoch, known)?;
     let (id, _, provider, machine, state, version, write, ..) = &op.row;
     let before = known.instances.get(id).copied();
@@ -192,7 +197,7 @@ fn instance(op: &InstanceOp, known: &mut Known, plan: &mut Plan) -> Result<(), F
     }
     let at = before.map_or(0, |(version, _)| version);
     if at != op.replaces || *version <= at {
-        return Err(Failure::Conflict(id.clone()));
+        return Err(SaveFailure::Conflict(id.clone()));
     }
     let key = (provider.clone(), machine.clone());
     let owner = known.owners.get(&key);
@@ -201,7 +206,7 @@ fn instance(op: &InstanceOp, known: &mut Known, plan: &mut Plan) -> Result<(), F
             known.owners.remove(&key);
         }
     } else if owner.is_some_and(|owner| owner != id) {
-        return Err(Failure::Owned(machine.clone()));
+        return Err(SaveFailure::Owned(machine.clone()));
     } else {
         known.owners.insert(key, id.clone());
     }
@@ -212,7 +217,7 @@ fn instance(op: &InstanceOp, known: &mut Known, plan: &mut Plan) -> Result<(), F
     Ok(())
 }
 
-fn jobs(op: &JobsOp, known: &mut Known, plan: &mut Plan) -> Result<(), Failure> {
+fn jobs(op: &JobsOp, known: &mut TableState, plan: &mut BatchPlan) -> Result<(), SaveFailure> {
     may_write(op.epoch, known)?;
     if !known.writes.insert(op.write) {
         return Ok(());
@@ -229,8 +234,8 @@ fn jobs(op: &JobsOp, known: &mut Known, plan: &mut Plan) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Keeps of several writes to one place only the last, which is all the tables would show.
-fn settle(plan: &mut Plan) {
+/// Keeps only the last of several writes to one row: the tables would show no other.
+fn settle(plan: &mut BatchPlan) {
     keep_last(&mut plan.instances, |row| row.0.clone());
     keep_last(&mut plan.events, |row| (row.0, row.1.clone(), row.2));
     keep_last(&mut plan.exits, |row| row.0.clone());

@@ -1,9 +1,9 @@
-//! Why a store did not open, or did not do what it was asked, with the way out.
+//! Why a store could not be opened, backed up or restored, with a fix for each cause.
 
-use super::place::Place;
+use super::location::StoreLocation;
 use crate::errors::chain;
 
-/// Tells why a store cannot be opened, backed up or restored.
+/// Why a store cannot be opened, backed up or restored. The variants differ in what the caller does.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The URL names no store.
@@ -17,11 +17,11 @@ pub enum OpenError {
         "store `{place}` has schema {found} and this program knows {known}: \
          run the newer ostler, or restore a backup made before the upgrade"
     )]
-    Newer { place: Place, found: i64, known: i64 },
+    Newer { place: StoreLocation, found: i64, known: i64 },
     /// It is there and unusable.
     #[error("store `{place}` {what}: {advice}")]
     Broken {
-        place: Place,
+        place: StoreLocation,
         /// What is wrong with it.
         what: String,
         advice: &'static str,
@@ -29,7 +29,7 @@ pub enum OpenError {
     /// It did not answer; worth repeating.
     #[error("store `{place}` did not answer: {why}")]
     Away {
-        place: Place,
+        place: StoreLocation,
         /// What it said instead.
         why: String,
     },
@@ -41,7 +41,7 @@ pub enum OpenError {
         /// What the system said.
         why: String,
     },
-    /// The deed would destroy something.
+    /// The command would destroy something.
     #[error("will not {what}: {advice}")]
     Refused {
         what: String,
@@ -53,7 +53,7 @@ pub enum OpenError {
 impl OpenError {
     /// Explains what the database said.
     #[expect(clippy::needless_pass_by_value, reason = "it is handed to `map_err`")]
-    pub(super) fn failed(place: &Place, error: sqlx::Error) -> Self {
+    pub(super) fn failed(place: &StoreLocation, error: sqlx::Error) -> Self {
         let why = describe(&error);
         let broken = |what: &str, advice| Self::Broken {
             place: place.clone(),
@@ -78,16 +78,16 @@ impl OpenError {
                 broken("does not exist", "create the database, empty, and start again")
             }
             Some("28000" | "28P01") => {
-                broken("does not let us in", "check user, password and pg_hba.conf")
+                broken("denies access", "check user, password and pg_hba.conf")
             }
             Some("42501") => {
-                broken("refuses us a right", "make the user owner of the database's schema")
+                broken("denies a right", "make the user owner of the database's schema")
             }
             Some(_) | None => Self::Away { place: place.clone(), why },
         }
     }
 
-    /// Explains a failed deed on a file.
+    /// Explains a failed operation on a file.
     pub(super) fn file(what: &'static str, path: &std::path::Path, why: &std::io::Error) -> Self {
         Self::File { what, path: path.display().to_string(), why: why.to_string() }
     }
@@ -98,7 +98,7 @@ pub(super) fn code(error: &sqlx::Error) -> Option<String> {
     error.as_database_error().and_then(sqlx::error::DatabaseError::code).map(Into::into)
 }
 
-/// Tells whether the fault is in what was saved, so that others need not suffer for it.
+/// Tells whether the fault is in the saved data, so that the other saves of the batch can succeed.
 pub(super) fn is_about_the_data(error: &sqlx::Error) -> bool {
     if matches!(error, sqlx::Error::Encode(_) | sqlx::Error::InvalidArgument(_)) {
         return true;

@@ -7,7 +7,7 @@ use ostler_actors::model::{
 use ostler_actors::ports::{SaveError, StoreError};
 
 use super::SqlStore;
-use super::batch::Op;
+use super::batch::SaveOp;
 use super::link::{Arg, Row, int, text};
 use super::rows::{self, moment, parse};
 use super::sql::{Sql, sql};
@@ -30,7 +30,7 @@ impl SqlStore {
         let mut args = vec![int(at), text(key), int(limit + 1)];
         args.extend(filters);
         let read = move |row: &Row| Ok((format!("{}:{}", row.int(0)?, row.text(1)?), read(row)?));
-        let mut found = self.look(what, sql, args, read).await?;
+        let mut found = self.read_rows(what, sql, args, read).await?;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let more = found.len() > limit;
         found.truncate(limit);
@@ -38,7 +38,7 @@ impl SqlStore {
         Ok(Paged { items: found.into_iter().map(|(_, item)| item).collect(), next_cursor })
     }
 
-    async fn note(&self, op: Op) -> Result<(), StoreError> {
+    async fn write(&self, op: SaveOp) -> Result<(), StoreError> {
         let done = self.submit(op).await.map_err(SaveError::from);
         done.map(drop).map_err(|error| StoreError::Unavailable(error.to_string()))
     }
@@ -49,12 +49,16 @@ fn read_cursor(cursor: Option<&str>) -> Result<(i64, String), StoreError> {
     let Some(cursor) = cursor else { return Ok((i64::MAX, String::new())) };
     let parts = cursor.split_once(':').and_then(|(at, key)| Some((at.parse().ok()?, key.into())));
     parts.ok_or_else(|| {
-        StoreError::Unavailable(format!("cursor `{cursor}` is none of ours: begin without one"))
+        StoreError::Unavailable(format!("cursor `{cursor}` is not valid: start without one"))
     })
 }
 
-fn word(word: Option<&str>) -> Arg {
-    Arg::Text(word.map(Into::into))
+fn sequenced(row: &Row) -> Result<Sequenced, sqlx::Error> {
+    Ok(Sequenced { seq: row.int(0)?, event: parse(row, 1)? })
+}
+
+fn filter(value: Option<&str>) -> Arg {
+    Arg::Text(value.map(Into::into))
 }
 
 #[async_trait]
@@ -71,8 +75,8 @@ impl History for SqlStore {
                 and (cast($5 as text) is null or state = $5)
               order by created_at desc, id desc limit $3"
         );
-        let pool = word(which.pool.as_ref().map(PoolId::as_str));
-        let state = word(which.state.map(State::as_str));
+        let pool = filter(which.pool.as_ref().map(PoolId::as_str));
+        let state = filter(which.state.map(State::as_str));
         self.page("instances", LIST, page, vec![pool, state], |row| parse(row, 2)).await
     }
 
@@ -84,7 +88,7 @@ impl History for SqlStore {
                 and (cast($4 as text) is null or state = $4)
               order by heard_at desc, forge || '/' || number desc limit $3"
         );
-        let state = word(which.state.map(JobState::as_str));
+        let state = filter(which.state.map(JobState::as_str));
         self.page("jobs", LIST, page, vec![state], |row| parse(row, 2)).await
     }
 
@@ -101,8 +105,8 @@ impl History for SqlStore {
                 and (cast($6 as bigint) is null or at >= $6)
               order by at desc, instance desc limit $3"
         );
-        let verdict = word(which.verdict.map(VerdictClass::as_str));
-        let pool = word(which.pool.as_ref().map(PoolId::as_str));
+        let verdict = filter(which.verdict.map(VerdictClass::as_str));
+        let pool = filter(which.pool.as_ref().map(PoolId::as_str));
         let since = Arg::Int(which.since.map(rows::micros));
         self.page("deaths", LIST, page, vec![verdict, pool, since], |row| parse(row, 2)).await
     }
@@ -111,45 +115,40 @@ impl History for SqlStore {
         const POOLS: Sql =
             sql!("select distinct pool from instances where provider = $1 order by pool");
         let args = vec![text(provider.as_str())];
-        self.look("pools", POOLS, args, |row| row.text(0).map(PoolId::new)).await
+        self.read_rows("pools", POOLS, args, |row| row.text(0).map(PoolId::new)).await
     }
 
     async fn events_after(&self, seq: i64, limit: u32) -> Result<Vec<Sequenced>, StoreError> {
         const AFTER: Sql =
             sql!("select seq, body from events where seq > $1 order by seq limit $2");
         let args = vec![int(seq), int(limit.into())];
-        self.look("events", AFTER, args, |row| {
-            Ok(Sequenced { seq: row.int(0)?, event: parse(row, 1)? })
-        })
-        .await
+        self.read_rows("events", AFTER, args, sequenced).await
     }
 
     async fn timeline_with_places(&self, of: &Subject) -> Result<Vec<Sequenced>, StoreError> {
         const TIMELINE: Sql =
             sql!("select seq, body from events where kind = $1 and subject = $2 order by place");
         let (kind, subject) = rows::subject(of);
-        self.look("a timeline", TIMELINE, vec![text(kind), text(subject)], |row| {
-            Ok(Sequenced { seq: row.int(0)?, event: parse(row, 1)? })
-        })
-        .await
+        self.read_rows("a timeline", TIMELINE, vec![text(kind), text(subject)], sequenced).await
     }
 
     async fn forgotten(&self) -> Result<u64, StoreError> {
         const FORGOTTEN: Sql = sql!(
             r#"select count(*) from instances where state = 'deleted' and body like '%"urgency":"forget"%'"#
         );
-        let counted = self.look("struck off instances", FORGOTTEN, Vec::new(), |row| row.int(0));
+        let counted =
+            self.read_rows("struck off instances", FORGOTTEN, Vec::new(), |row| row.int(0));
         Ok(counted.await?.pop().unwrap_or_default().cast_unsigned())
     }
 
     async fn last_event(&self) -> Result<i64, StoreError> {
         const LAST: Sql = sql!("select max(seq) from events");
-        let mut last = self.look("events", LAST, Vec::new(), |row| row.int(0)).await?;
+        let mut last = self.read_rows("events", LAST, Vec::new(), |row| row.int(0)).await?;
         Ok(last.pop().unwrap_or_default())
     }
 
     async fn audit(&self, entry: AuditEntry) -> Result<(), StoreError> {
-        self.note(Op::Audit(entry)).await
+        self.write(SaveOp::Audit(entry)).await
     }
 
     async fn audits(&self, page: &Page) -> Result<Paged<Audited>, StoreError> {
@@ -166,10 +165,10 @@ impl History for SqlStore {
 
     async fn cursor(&self, name: &str) -> Result<Option<String>, StoreError> {
         const ONE: Sql = sql!("select value from cursors where name = $1");
-        Ok(self.look("a cursor", ONE, vec![text(name)], |row| row.text(0)).await?.pop())
+        Ok(self.read_rows("a cursor", ONE, vec![text(name)], |row| row.text(0)).await?.pop())
     }
 
     async fn set_cursor(&self, name: &str, value: &str) -> Result<(), StoreError> {
-        self.note(Op::Cursor { name: name.into(), value: value.into() }).await
+        self.write(SaveOp::Cursor { name: name.into(), value: value.into() }).await
     }
 }

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 /// Names one process for as long as its host is up. Numbers of processes are used again,
 /// so the start time belongs to it; containers count their own, so the namespace does too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Process {
+pub(super) struct HolderProcess {
     boot: String,
     namespace: String,
     pid: i32,
     started: Option<u64>,
 }
 
-impl Process {
+impl HolderProcess {
     pub(super) fn myself() -> Self {
         let pid = getpid().as_raw_nonzero().get();
         Self { boot: boot(), namespace: namespace(), pid, started: started(pid) }
@@ -71,24 +71,24 @@ mod tests {
 
     #[test]
     fn a_living_process_is_not_proven_dead() {
-        assert!(!Process::myself().is_proven_dead());
+        assert!(!HolderProcess::myself().is_proven_dead());
     }
 
     #[test]
     fn a_number_that_was_given_to_another_process_proves_the_first_dead() {
-        let mut earlier = Process::myself();
+        let mut earlier = HolderProcess::myself();
         earlier.started = earlier.started.map(|then| then + 1);
         assert!(earlier.is_proven_dead());
     }
 
     #[test]
     fn a_free_number_proves_death_on_this_host_only() {
-        let mut gone = Process::myself();
+        let mut gone = HolderProcess::myself();
         gone.pid = i32::MAX;
         assert!(gone.is_proven_dead());
         gone.boot = "another boot".into();
         assert!(!gone.is_proven_dead());
-        let mut contained = Process::myself();
+        let mut contained = HolderProcess::myself();
         contained.pid = i32::MAX;
         contained.namespace = "pid:[1]".into();
         assert!(!contained.is_proven_dead());

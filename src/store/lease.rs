@@ -1,10 +1,10 @@
-//! The lease: one daemon at a time may act, and each tenure has a number that fences the older ones.
+//! The lease: one daemon at a time may act. Each takeover gets a number, the epoch, that fences the older ones.
 //!
 //! On SQLite a lock of the operating system on `<file>.lock` decides: it goes with its process,
-//! so the next start takes the next epoch at once. (Network file systems that lie about locks
-//! are no place for it.) On PostgreSQL the server's clock judges. The holder counts for himself
-//! on a clock that does not stop in sleep, from *before* he asked; with less than a third left he
-//! may not act any more, which leaves a third for the difference between two clocks.
+//! so the next start takes the next epoch at once. (A network file system
+//! without reliable locks must not hold the store.) On PostgreSQL the server's clock decides. The holder
+//! counts for itself on a clock that does not stop in sleep, from *before* it asked; with less than a
+//! third left it may not act any more, which leaves a third for the difference between two clocks.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -27,34 +27,34 @@ use super::error::{OpenError, describe};
 use super::host::uptime;
 use super::lease_row::{self, Claimed, Judge};
 use super::link::Link;
+use super::location::StoreLocation;
 use super::migrate;
-use super::place::Place;
 use super::{Durability, SqlStore};
 
-/// How often a standby looks whether the file lock is free.
+/// How often a standby tries the file lock.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How often the holder of a file lock makes sure that it still is.
+/// How often the holder of a file lock checks that it still is.
 const LOCK_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Tells whether a tenure goes on.
+/// Whether a lease is still held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseStatus {
     Held,
-    /// It is over, for good.
+    /// Lost for good: this lease is never held again.
     Lost,
 }
 
-/// Is one tenure. Dropping it is like dying: nothing is renewed, nothing given back.
+/// The lease while it is held. Dropping it is like dying: nothing is renewed, nothing released.
 pub struct Lease {
     epoch: Epoch,
     holder: HolderId,
-    held: Arc<Held>,
+    held: Arc<LeaseState>,
     keeper: JoinHandle<()>,
 }
 
-/// Holds what the tenure and its keeper share.
-struct Held {
-    place: Arc<Place>,
+/// What the lease and the task that renews it share.
+struct LeaseState {
+    place: Arc<StoreLocation>,
     epoch: Epoch,
     length: Duration,
     /// Until when it is ours, in nanoseconds of uptime.
@@ -64,11 +64,11 @@ struct Held {
     bond: Mutex<Bond>,
 }
 
-/// Is what ties us to the lease.
+/// What the lease is held by.
 enum Bond {
     /// The file whose lock we hold; the lock goes with it.
     File { file: Option<File>, path: PathBuf },
-    /// A connection for renewals; made anew when it breaks.
+    /// A connection for renewals; opened again when it breaks.
     Server(Option<Link>),
 }
 
@@ -80,8 +80,8 @@ impl SqlStore {
     pub async fn take_lease(&self, length: Duration) -> Result<Lease, OpenError> {
         let holder = HolderId::new(Uuid::new_v4().to_string());
         match &*self.place {
-            Place::Sqlite(path) => self.take_file(path, holder, length).await,
-            Place::Postgres(_) => self.take_row(holder, length).await,
+            StoreLocation::Sqlite(path) => self.take_file(path, holder, length).await,
+            StoreLocation::Postgres(_) => self.take_row(holder, length).await,
         }
     }
 
@@ -91,7 +91,7 @@ impl SqlStore {
         holder: HolderId,
         length: Duration,
     ) -> Result<Lease, OpenError> {
-        let lock = Place::lock_file(path);
+        let lock = StoreLocation::lock_file(path);
         let mut said = false;
         let file = loop {
             if let Some(file) = try_lock(&lock)? {
@@ -111,7 +111,7 @@ impl SqlStore {
                 Ok(Lease::begin(&self.place, epoch, holder, length, Duration::ZERO, bond))
             }
             Claimed::Wait(_) => Err(OpenError::Away {
-                place: Place::clone(&self.place),
+                place: StoreLocation::clone(&self.place),
                 why: "the lease is held though its lock is free".into(),
             }),
             Claimed::Newer(found) => Err(self.newer(found)),
@@ -172,14 +172,14 @@ impl SqlStore {
                 Err(self.cannot_take(error))
             }
             Err(_) => Err(OpenError::Away {
-                place: Place::clone(&self.place),
+                place: StoreLocation::clone(&self.place),
                 why: "cannot take the lease: the server did not answer in time".into(),
             }),
         }
     }
 
     fn newer(&self, found: i64) -> OpenError {
-        OpenError::Newer { place: Place::clone(&self.place), found, known: migrate::NEWEST }
+        OpenError::Newer { place: StoreLocation::clone(&self.place), found, known: migrate::NEWEST }
     }
 
     fn cannot_take(&self, error: sqlx::Error) -> OpenError {
@@ -189,7 +189,7 @@ impl SqlStore {
 
 impl Lease {
     fn begin(
-        place: &Arc<Place>,
+        place: &Arc<StoreLocation>,
         epoch: Epoch,
         holder: HolderId,
         length: Duration,
@@ -200,7 +200,7 @@ impl Lease {
             Bond::File { .. } => Duration::MAX,
             Bond::Server(_) => asked_at + length,
         };
-        let held = Arc::new(Held {
+        let held = Arc::new(LeaseState {
             place: Arc::clone(place),
             epoch,
             length,
@@ -210,16 +210,16 @@ impl Lease {
             bond: Mutex::new(bond),
         });
         let keeper = tokio::spawn(keep(Arc::clone(&held)));
-        tracing::info!(store = %place, epoch = epoch.0, holder = %holder, "tenure {epoch} begins");
+        tracing::info!(store = %place, epoch = epoch.0, holder = %holder, "became leader (epoch {epoch})");
         Self { epoch, holder, held, keeper }
     }
 
-    /// Returns the number of this tenure.
+    /// Returns the number of this takeover.
     pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Returns the name of this tenure.
+    /// Returns the name of the holder.
     pub fn holder(&self) -> &HolderId {
         &self.holder
     }
@@ -231,7 +231,7 @@ impl Lease {
         !self.held.lost.load(Ordering::Acquire) && nanos(uptime()).saturating_add(margin) < until
     }
 
-    /// Returns the news of this tenure.
+    /// Returns what tells when the lease is lost.
     pub fn watch(&self) -> watch::Receiver<LeaseStatus> {
         self.held.tell.subscribe()
     }
@@ -241,7 +241,7 @@ impl Lease {
         self.held.renew().await
     }
 
-    /// Gives the lease back, so that the next tenure can begin at once.
+    /// Releases the lease, so that the next daemon can lead at once.
     pub async fn release(self) -> Result<(), StoreError> {
         self.keeper.abort();
         self.held.end();
@@ -276,8 +276,8 @@ impl Drop for Lease {
     }
 }
 
-impl Held {
-    /// Ends the tenure, once.
+impl LeaseState {
+    /// Marks the lease as lost, once.
     fn end(&self) {
         if !self.lost.swap(true, Ordering::AcqRel) {
             self.tell.send_replace(LeaseStatus::Lost);
@@ -329,29 +329,29 @@ impl Held {
 }
 
 /// Renews at a third of the lease, more often after a failure, until it is lost.
-async fn keep(held: Arc<Held>) {
+async fn keep(held: Arc<LeaseState>) {
     let by_file = matches!(&*held.bond.lock().await, Bond::File { .. });
-    let (calm, hasty) = if by_file {
+    let (usual, after_failure) = if by_file {
         (LOCK_CHECK_INTERVAL, LOCK_CHECK_INTERVAL)
     } else {
         (held.length / 3, held.length / 15)
     };
-    let mut pause = calm;
+    let mut interval = usual;
     loop {
-        tokio::time::sleep(pause).await;
-        pause = match held.renew().await {
-            Ok(true) => calm,
+        tokio::time::sleep(interval).await;
+        interval = match held.renew().await {
+            Ok(true) => usual,
             Ok(false) => {
-                tracing::error!(store = %held.place, epoch = held.epoch.0, "tenure {} is over: another has begun", held.epoch);
+                tracing::error!(store = %held.place, epoch = held.epoch.0, "leadership lost (epoch {}): another daemon has taken the lease", held.epoch);
                 return;
             }
             Err(error) => {
                 tracing::warn!(store = %held.place, epoch = held.epoch.0, "lease not renewed: {error}");
-                hasty
+                after_failure
             }
         };
         if held.has_lapsed() {
-            tracing::error!(store = %held.place, epoch = held.epoch.0, "tenure {} is over: it could not be renewed in time", held.epoch);
+            tracing::error!(store = %held.place, epoch = held.epoch.0, "leadership lost (epoch {}): the lease could not be renewed in time", held.epoch);
             held.end();
             return;
         }
@@ -364,12 +364,12 @@ pub(super) fn try_lock(path: &Path) -> Result<Option<File>, OpenError> {
     let open = File::options().create(true).truncate(false).write(true).read(true).open(path);
     let mut file = open.map_err(|error| failed(&error))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        // Somebody may have removed the file between our opening and our locking it.
+        // The file may have been removed between our opening and our locking it.
         Ok(()) if !is_same(&file, path) => Ok(None),
         Ok(()) => {
-            // For people who wonder; nobody reads it back.
-            let note = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-            note.map_err(|error| failed(&error))?;
+            // For people who look into the file; the program never reads it.
+            let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+            written.map_err(|error| failed(&error))?;
             Ok(Some(file))
         }
         Err(Errno::WOULDBLOCK) => Ok(None),

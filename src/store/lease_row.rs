@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use ostler_actors::model::{Epoch, HolderId};
 
-use super::host::{Process, uptime};
+use super::host::{HolderProcess, uptime};
 use super::link::{Link, int, text};
+use super::location::StoreLocation;
 use super::migrate;
-use super::place::Place;
 use super::rows::json;
 use super::sql::{Sql, sql};
 
@@ -19,7 +19,7 @@ use super::sql::{Sql, sql};
 pub(super) struct LeaseRow {
     epoch: i64,
     holder: Option<String>,
-    process: Option<Process>,
+    process: Option<HolderProcess>,
     expires_at: i64,
     now: i64,
 }
@@ -30,7 +30,7 @@ pub(super) enum Claim {
     Take,
     /// It is ours already: an earlier claim counted though its answer was lost.
     Ours,
-    /// Somebody holds it, at least for so long.
+    /// Another holder has it, at least for so long.
     Wait(Duration),
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Claimed {
 /// Says who decides about the lease.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Judge {
-    /// A file lock of the system, which we have: the row only counts tenures.
+    /// A file lock of the system, which we have: the row only counts epochs.
     FileLock,
     /// The server's clock, with this length of a lease.
     Clock(Duration),
@@ -58,7 +58,7 @@ pub(super) enum Judge {
 pub(super) fn judge(
     lease_row: &LeaseRow,
     holder: &HolderId,
-    dead: impl Fn(&Process) -> bool,
+    dead: impl Fn(&HolderProcess) -> bool,
 ) -> Claim {
     if lease_row.holder.as_deref() == Some(holder.as_str()) {
         return Claim::Ours;
@@ -73,7 +73,7 @@ pub(super) fn judge(
 /// Tries to take the lease.
 pub(super) async fn claim(
     link: &mut Link,
-    place: &Place,
+    place: &StoreLocation,
     by: Judge,
     holder: &HolderId,
 ) -> Result<Claimed, sqlx::Error> {
@@ -100,7 +100,7 @@ pub(super) async fn claim(
         LeaseRow { epoch, holder: holder_now, process, expires_at: row.int(3)?, now: row.int(4)? };
     let (verdict, length) = match by {
         Judge::FileLock => (Claim::Take, Duration::ZERO),
-        Judge::Clock(length) => (judge(&lease_row, holder, Process::is_proven_dead), length),
+        Judge::Clock(length) => (judge(&lease_row, holder, HolderProcess::is_proven_dead), length),
     };
     match verdict {
         Claim::Take => {}
@@ -117,7 +117,7 @@ pub(super) async fn claim(
     // The lease counts from here: an upgrade may take longer than a lease lasts.
     let asked_at = uptime();
     let next = lease_row.epoch + 1;
-    let process = json(&Process::myself());
+    let process = json(&HolderProcess::myself());
     let name = || text(holder.as_str());
     link.run(TAKE, vec![int(next), name(), text(process), int(micros(length))]).await?;
     link.run(REMEMBER, vec![int(next), name(), int(migrate::NEWEST)]).await?;
@@ -136,13 +136,13 @@ pub(super) async fn renew(
     Ok(link.run(RENEW, args).await? == 1)
 }
 
-/// Gives a lease back, so that the next need not wait.
+/// Releases a lease, so that the next holder need not wait.
 pub(super) async fn release(link: &mut Link, epoch: Epoch) -> Result<(), sqlx::Error> {
     const RELEASE: Sql = sql!("update lease set expires_at = 0 where epoch = $1");
     link.run(RELEASE, vec![int(epoch.0.cast_signed())]).await.map(drop)
 }
 
-/// Returns the tenure that may write.
+/// Returns the epoch that may write.
 pub(super) async fn current(link: &mut Link) -> Result<Epoch, sqlx::Error> {
     const CURRENT: Sql = sql!("select epoch from lease");
     let epoch = link.first(CURRENT, Vec::new()).await?.map_or(Ok(0), |row| row.int(0))?;
@@ -161,7 +161,7 @@ mod tests {
         LeaseRow {
             epoch: 3,
             holder: Some("other".into()),
-            process: Some(Process::myself()),
+            process: Some(HolderProcess::myself()),
             expires_at,
             now: 1_000_000,
         }

@@ -14,13 +14,13 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, R
 
 use super::Durability;
 use super::error::OpenError;
-use super::place::Place;
+use super::location::StoreLocation;
 use super::sql::Sql;
 
 /// How long SQLite waits for another process that writes.
-const BUSY: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The oldest PostgreSQL we are tested with, in its own counting.
 const OLDEST_POSTGRES: i64 = 150_000;
 
@@ -94,18 +94,21 @@ pub(super) enum Link {
 }
 
 impl Link {
-    pub(super) async fn open(place: &Place, durability: Durability) -> Result<Self, OpenError> {
+    pub(super) async fn open(
+        place: &StoreLocation,
+        durability: Durability,
+    ) -> Result<Self, OpenError> {
         let connect = async {
             match place {
-                Place::Sqlite(_) => sqlite(place, durability).await,
-                Place::Postgres(_) => postgres(place).await,
+                StoreLocation::Sqlite(_) => sqlite(place, durability).await,
+                StoreLocation::Postgres(_) => postgres(place).await,
             }
         };
-        match tokio::time::timeout(CONNECT, connect).await {
+        match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
             Ok(link) => link,
             Err(_) => Err(OpenError::Away {
                 place: place.clone(),
-                why: format!("no connection within {} s", CONNECT.as_secs()),
+                why: format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
             }),
         }
     }
@@ -255,23 +258,23 @@ impl Link {
     }
 }
 
-fn sqlite_options(place: &Place) -> Result<SqliteConnectOptions, OpenError> {
-    let Place::Sqlite(path) = place else {
+fn sqlite_options(place: &StoreLocation) -> Result<SqliteConnectOptions, OpenError> {
+    let StoreLocation::Sqlite(path) = place else {
         return Err(OpenError::Url { why: "expected a SQLite store".into() });
     };
     Ok(SqliteConnectOptions::new()
         .filename(path)
-        .busy_timeout(BUSY)
+        .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(true)
         .disable_statement_logging())
 }
 
-async fn sqlite(place: &Place, durability: Durability) -> Result<Link, OpenError> {
+async fn sqlite(place: &StoreLocation, durability: Durability) -> Result<Link, OpenError> {
     let synchronous = match durability {
         Durability::Full => SqliteSynchronous::Full,
         Durability::Normal => SqliteSynchronous::Normal,
     };
-    if let Place::Sqlite(path) = place {
+    if let StoreLocation::Sqlite(path) = place {
         // Log tails may hold anything, so a new file is ours alone. Whatever hinders us here
         // hinders SQLite next, which says it better.
         drop(File::options().write(true).create_new(true).mode(0o600).open(path));
@@ -283,10 +286,10 @@ async fn sqlite(place: &Place, durability: Durability) -> Result<Link, OpenError
     options.connect().await.map(Link::Sqlite).map_err(|error| OpenError::failed(place, error))
 }
 
-async fn postgres(place: &Place) -> Result<Link, OpenError> {
+async fn postgres(place: &StoreLocation) -> Result<Link, OpenError> {
     const VERSION: Sql =
         super::sql::sql!("select cast(current_setting('server_version_num') as bigint)");
-    let Place::Postgres(server) = place else {
+    let StoreLocation::Postgres(server) = place else {
         return Err(OpenError::Url { why: "expected a PostgreSQL store".into() });
     };
     let failed = |error| OpenError::failed(place, error);
@@ -301,14 +304,14 @@ async fn postgres(place: &Place) -> Result<Link, OpenError> {
             advice: "upgrade the server to PostgreSQL 15 or newer",
         });
     }
-    link.script(MANNERS).await.map_err(failed)?;
+    link.script(SESSION_SETTINGS).await.map_err(failed)?;
     Ok(link)
 }
 
 /// A writer that hangs must not hold the lease row against its successor for longer than the
 /// shortest lease, and a commit that is answered must be durable even where the server's default
 /// says otherwise.
-const MANNERS: &str = "set idle_in_transaction_session_timeout = '3s'; set lock_timeout = '10s'; \
+const SESSION_SETTINGS: &str = "set idle_in_transaction_session_timeout = '3s'; set lock_timeout = '10s'; \
      select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'";
 
 /// Is a handful of connections that read.
@@ -320,17 +323,19 @@ pub(super) enum Readers {
 
 impl Readers {
     /// Makes the pool; connections come about when they are needed.
-    pub(super) async fn open(place: &Place, size: u32) -> Result<Self, OpenError> {
+    pub(super) async fn open(place: &StoreLocation, size: u32) -> Result<Self, OpenError> {
         match place {
-            Place::Sqlite(_) => {
+            StoreLocation::Sqlite(_) => {
                 let options = sqlite_options(place)?.read_only(true);
-                let pool = SqlitePoolOptions::new().max_connections(size).acquire_timeout(CONNECT);
+                let pool =
+                    SqlitePoolOptions::new().max_connections(size).acquire_timeout(CONNECT_TIMEOUT);
                 let pool = pool.connect_with(options).await;
                 pool.map(Self::Sqlite).map_err(|error| OpenError::failed(place, error))
             }
-            Place::Postgres(server) => {
+            StoreLocation::Postgres(server) => {
                 let options = server.0.clone().disable_statement_logging();
-                let pool = PgPoolOptions::new().max_connections(size).acquire_timeout(CONNECT);
+                let pool =
+                    PgPoolOptions::new().max_connections(size).acquire_timeout(CONNECT_TIMEOUT);
                 Ok(Self::Postgres(pool.connect_lazy_with(options)))
             }
         }

@@ -17,7 +17,7 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 
 use super::error::OpenError;
 use super::link::{Link, int};
-use super::place::Place;
+use super::location::StoreLocation;
 use super::sql::{Sql, sql};
 
 /// The steps, oldest first; the n-th makes schema n. Steps are added, never changed.
@@ -56,7 +56,7 @@ const ONE_AT_A_TIME: Sql = Sql {
 
 /// Prepares a store that is being opened: fills an empty one, leaves an older one to the daemon that
 /// takes its lease, and refuses a newer one.
-pub(super) async fn open(link: &mut Link, place: &Place) -> Result<(), OpenError> {
+pub(super) async fn open(link: &mut Link, place: &StoreLocation) -> Result<(), OpenError> {
     let failed = |error| OpenError::failed(place, error);
     link.begin().await.map_err(failed)?;
     let found = prepare(link).await.map_err(failed)?;
@@ -68,7 +68,7 @@ pub(super) async fn open(link: &mut Link, place: &Place) -> Result<(), OpenError
 }
 
 /// Brings a store that no daemon uses to the newest schema.
-pub(super) async fn up(link: &mut Link, place: &Place) -> Result<(), OpenError> {
+pub(super) async fn up(link: &mut Link, place: &StoreLocation) -> Result<(), OpenError> {
     let failed = |error| OpenError::failed(place, error);
     link.begin().await.map_err(failed)?;
     let found = prepare(link).await.map_err(failed)?;
@@ -78,7 +78,7 @@ pub(super) async fn up(link: &mut Link, place: &Place) -> Result<(), OpenError> 
 }
 
 /// Refuses a store whose schema this program does not know.
-pub(super) fn refuse_newer(found: i64, place: &Place) -> Result<(), OpenError> {
+pub(super) fn refuse_newer(found: i64, place: &StoreLocation) -> Result<(), OpenError> {
     if found > NEWEST {
         return Err(OpenError::Newer { place: place.clone(), found, known: NEWEST });
     }
@@ -86,7 +86,11 @@ pub(super) fn refuse_newer(found: i64, place: &Place) -> Result<(), OpenError> {
 }
 
 /// Applies the steps after `found`, inside the caller's transaction.
-pub(super) async fn upgrade(link: &mut Link, found: i64, place: &Place) -> Result<(), sqlx::Error> {
+pub(super) async fn upgrade(
+    link: &mut Link,
+    found: i64,
+    place: &StoreLocation,
+) -> Result<(), sqlx::Error> {
     const RECORD_STEP: Sql =
         sql!("insert into ostler_schema (version, applied_at) values ($1, " now ")");
     if found >= NEWEST {

@@ -10,16 +10,16 @@
 //!
 //! *One writer.* A task owns the writing connection. It takes whatever queued up while its last
 //! commit ran and commits that together, so a thousand savers pay for a handful of commits and a
-//! lone one starts at once. Who is in conflict, fenced or repeating himself is decided in memory
+//! lone one starts at once. Which save is in conflict, fenced or a repetition is decided in memory
 //! (`batch`) from what the transaction read; it is an answer to one saver, never an SQL error
-//! that takes his neighbours down. Each saver is answered after the commit that holds his save.
+//! that fails the others. Each saver is answered after the commit that holds its save.
 //!
 //! *Repeating is safe.* A save carries a write id which is stored with it. When the connection is
-//! lost in the middle of COMMIT nobody knows whether it counted; the saver repeats, and the store
-//! finds the mark or writes it.
+//! lost in the middle of COMMIT it is unknown whether the save counted; the saver repeats it, and the
+//! store finds the mark or writes it.
 //!
-//! *One tenure.* Every save names its epoch, which is compared inside the same transaction with the
-//! `lease` row (`lease_row`); a newer tenure therefore ends all older writers, whatever they believe.
+//! *One leader.* Every save names its epoch, which is compared inside the same transaction with the
+//! `lease` row (`lease_row`); a newer epoch therefore ends all older writers, whatever they believe.
 //!
 //! *One text for two engines.* Values are text and 64-bit numbers, bodies are JSON, batches travel
 //! as one JSON argument per statement. What differs between the engines is a handful of pieces in
@@ -36,8 +36,8 @@ mod host;
 mod lease;
 mod lease_row;
 mod link;
+mod location;
 mod migrate;
-mod place;
 mod reads;
 mod rows;
 mod saves;
@@ -49,8 +49,8 @@ mod writer;
 pub use error::OpenError;
 pub(crate) use host::uptime;
 pub use lease::{Lease, LeaseStatus};
+pub use location::StoreLocation;
 pub use migrate::SCHEMA;
-pub use place::Place;
 pub use seal::{AesSeal, SealError};
 pub use writer::Commit;
 
@@ -65,12 +65,12 @@ use uuid::Uuid;
 use crate::ports::SaveHealth;
 use link::{Link, Readers, text};
 use sql::{Sql, sql};
-use writer::{Request, Writer};
+use writer::{Writer, WriterRequest};
 
 /// How many saves may wait for the writer before their savers wait for a place in the queue.
-const QUEUE: usize = 16_384;
+const MAX_QUEUED_SAVES: usize = 16_384;
 
-/// Says how a store is opened.
+/// How a store is opened.
 #[derive(Clone)]
 pub struct Options {
     /// What a commit survives on SQLite; PostgreSQL has its own setting.
@@ -81,7 +81,7 @@ pub struct Options {
     pub readers: u32,
     /// How long PostgreSQL may take for one batch before it counts as away.
     pub call_timeout: Duration,
-    /// Is told of every commit.
+    /// Is called after every commit.
     pub observer: Option<Arc<dyn Fn(Commit) + Send + Sync>>,
 }
 
@@ -97,7 +97,7 @@ impl Default for Options {
     }
 }
 
-/// Tells what a commit on SQLite survives.
+/// What a commit on SQLite survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// The power may fail.
@@ -110,9 +110,9 @@ pub enum Durability {
 /// Keeps the records in a database. Clones share it.
 #[derive(Clone)]
 pub struct SqlStore {
-    place: Arc<Place>,
+    place: Arc<StoreLocation>,
     readers: Readers,
-    queue: mpsc::Sender<Request>,
+    queue: mpsc::Sender<WriterRequest>,
     writer: Arc<std::sync::Mutex<Option<JoinHandle<()>>>>,
     health: SaveHealth,
 }
@@ -125,13 +125,13 @@ impl SqlStore {
             "insert into identity (one, controller, created_at) values (1, $1, " now ")
              on conflict (one) do nothing"
         );
-        let place = Arc::new(Place::parse(url)?);
+        let place = Arc::new(StoreLocation::parse(url)?);
         let mut link = Link::open(&place, options.durability).await?;
         migrate::open(&mut link, &place).await?;
         let controller = Uuid::new_v4().to_string();
         link.run(NAME, vec![text(controller)]).await.map_err(|e| OpenError::failed(&place, e))?;
         let readers = Readers::open(&place, options.readers).await?;
-        let (queue, requests) = mpsc::channel(QUEUE);
+        let (queue, requests) = mpsc::channel(MAX_QUEUED_SAVES);
         let health = SaveHealth::default();
         let writer = Writer::new(Arc::clone(&place), link, options, health.clone());
         let task = tokio::spawn(writer.serve(requests));
@@ -140,7 +140,7 @@ impl SqlStore {
     }
 
     /// Returns where the store is, without secrets.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &StoreLocation {
         &self.place
     }
 
@@ -150,28 +150,28 @@ impl SqlStore {
     }
 
     /// Stops the writer once everything queued is durable, and closes the connections.
-    /// Whoever saves afterwards, through this handle or a clone, is told to retry.
+    /// A later save, through this handle or a clone, fails with `Retry`.
     pub async fn close(&self) {
-        // A writer that has stopped already needs no telling.
-        drop(self.queue.send(Request::Stop).await);
+        // A writer that has stopped already takes no message.
+        drop(self.queue.send(WriterRequest::Stop).await);
         let task = self.writer.lock().ok().and_then(|mut task| task.take());
         if let Some(task) = task
             && let Err(error) = task.await
         {
-            tracing::error!(error = %error, "store writer ended badly");
+            tracing::error!(error = %error, "store writer panicked");
         }
         self.readers.close().await;
     }
 
-    async fn submit(&self, op: batch::Op) -> Result<batch::Answer, batch::Failure> {
+    async fn submit(&self, op: batch::SaveOp) -> Result<batch::SaveAnswer, batch::SaveFailure> {
         let (answer, answered) = tokio::sync::oneshot::channel();
-        let gone = || batch::Failure::Retry("the store's writer has stopped".into());
-        self.queue.send(Request::Save { op, answer }).await.map_err(|_| gone())?;
+        let gone = || batch::SaveFailure::Retry("the store's writer has stopped".into());
+        self.queue.send(WriterRequest::Save { op, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 }
 
-/// Turns what the database said into what a reader does next.
+/// Returns the error of a read: worth repeating.
 fn unavailable(what: &str, error: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(format!("cannot read {what}: {error}"))
 }

@@ -19,8 +19,8 @@ use super::{SqlStore, unavailable};
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl SqlStore {
-    /// Reads rows and turns each into what it stands for.
-    pub(super) async fn look<T>(
+    /// Reads rows and decodes each.
+    pub(super) async fn read_rows<T>(
         &self,
         what: &str,
         sql: Sql,
@@ -28,7 +28,7 @@ impl SqlStore {
         read: impl Fn(&Row) -> Result<T, sqlx::Error> + Send,
     ) -> Result<Vec<T>, StoreError> {
         let rows = tokio::time::timeout(READ_TIMEOUT, self.readers.each(sql, args, read)).await;
-        let rows = rows.map_err(|_| unavailable(what, "no answer within half a minute"))?;
+        let rows = rows.map_err(|_| unavailable(what, "no answer within 30 s"))?;
         rows.map_err(|error| unavailable(what, error))
     }
 
@@ -38,7 +38,7 @@ impl SqlStore {
         sql: Sql,
         args: Vec<Arg>,
     ) -> Result<Vec<T>, StoreError> {
-        self.look(what, sql, args, |row| parse(row, 0)).await
+        self.read_rows(what, sql, args, |row| parse(row, 0)).await
     }
 }
 
@@ -50,10 +50,10 @@ impl Records for SqlStore {
              union all select epoch, holder from holders order by epoch"
         );
         let mut names =
-            self.look("who we are", WHO, Vec::new(), |row| row.text(1)).await?.into_iter();
+            self.read_rows("who we are", WHO, Vec::new(), |row| row.text(1)).await?.into_iter();
         let id = names.next().unwrap_or_default();
         let holders: Vec<HolderId> = names.map(HolderId::new).collect();
-        let holder = holders.last().cloned().unwrap_or_else(|| HolderId::new("nobody"));
+        let holder = holders.last().cloned().unwrap_or_else(|| HolderId::new("none"));
         Ok(Controller { id: ControllerId::new(id), holder, holders })
     }
 
@@ -85,7 +85,7 @@ impl Records for SqlStore {
             "select id from instances where provider = $1 and machine = $2 and state <> 'deleted'"
         );
         let args = vec![text(provider.as_str()), text(machine.as_str())];
-        let mut ids = self.look("a machine's owner", OWNER, args, |row| row.text(0)).await?;
+        let mut ids = self.read_rows("a machine's owner", OWNER, args, |row| row.text(0)).await?;
         Ok(ids.pop().map(InstanceId::new))
     }
 
@@ -113,7 +113,7 @@ impl Records for SqlStore {
 
     async fn tombstones(&self) -> Result<Vec<(JobId, Timestamp)>, StoreError> {
         const ALL: Sql = sql!("select forge, number, at from tombstones order by forge, number");
-        self.look("tombstones", ALL, Vec::new(), |row| {
+        self.read_rows("tombstones", ALL, Vec::new(), |row| {
             let number = row.int(1)?.cast_unsigned();
             let id = JobId { forge: ForgeId::new(row.text(0)?), number };
             Ok((id, moment(row.int(2)?)))
@@ -139,6 +139,6 @@ impl Records for SqlStore {
             let record: ExitRecord = parse(row, 0)?;
             Ok(ExitRecord { tail: parse(row, 1)?, ..record })
         };
-        Ok(self.look("the record of an end", EXIT, vec![text(id.as_str())], read).await?.pop())
+        Ok(self.read_rows("the record of an end", EXIT, vec![text(id.as_str())], read).await?.pop())
     }
 }

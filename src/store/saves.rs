@@ -7,20 +7,20 @@ use ostler_actors::ports::{
     StoreError,
 };
 
-use super::batch::{Answer, Op};
+use super::batch::{SaveAnswer, SaveOp};
 use super::{SqlStore, rows};
 
 #[async_trait]
 impl InstanceRows for SqlStore {
     async fn save(&self, save: InstanceSave) -> Result<(), SaveError> {
-        self.submit(Op::Instance(Box::new(save.into()))).await.map(drop).map_err(Into::into)
+        self.submit(SaveOp::Instance(Box::new(save.into()))).await.map(drop).map_err(Into::into)
     }
 }
 
 #[async_trait]
 impl JobRows for SqlStore {
     async fn save(&self, save: JobSave) -> Result<(), SaveError> {
-        self.submit(Op::Jobs(Box::new(save.into()))).await.map(drop).map_err(Into::into)
+        self.submit(SaveOp::Jobs(Box::new(save.into()))).await.map(drop).map_err(Into::into)
     }
 }
 
@@ -28,12 +28,12 @@ impl JobRows for SqlStore {
 impl PoolRows for SqlStore {
     async fn save(&self, row: PoolRow, events: Vec<Event>, epoch: Epoch) -> Result<(), SaveError> {
         let events = events.iter().map(rows::event).collect();
-        let op = Op::Pool { epoch, row: rows::pool(&row), events };
+        let op = SaveOp::Pool { epoch, row: rows::pool(&row), events };
         self.submit(op).await.map(drop).map_err(Into::into)
     }
 
     async fn adopt_holder(&self, holder: HolderId, epoch: Epoch) -> Result<(), SaveError> {
-        let op = Op::Holder { epoch, holder: holder.to_string() };
+        let op = SaveOp::Holder { epoch, holder: holder.to_string() };
         self.submit(op).await.map(drop).map_err(Into::into)
     }
 }
@@ -46,10 +46,10 @@ impl Inbox for SqlStore {
         mut notice: JobNotice,
     ) -> Result<Acceptance, StoreError> {
         notice.delivery = Some(id.clone());
-        let op = Op::Accept { delivery: id.to_string(), notice: rows::notice(&notice) };
+        let op = SaveOp::Accept { delivery: id.to_string(), notice: rows::notice(&notice) };
         match self.submit(op).await {
-            Ok(Answer::Accepted(acceptance)) => Ok(acceptance),
-            Ok(Answer::Done) => Ok(Acceptance::Known),
+            Ok(SaveAnswer::Accepted(acceptance)) => Ok(acceptance),
+            Ok(SaveAnswer::Done) => Ok(Acceptance::Known),
             Err(failure) => Err(StoreError::Unavailable(SaveError::from(failure).to_string())),
         }
     }

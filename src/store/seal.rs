@@ -66,7 +66,7 @@ impl AesSeal {
         let mut file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make(&path).map_err(failed)?;
+                create_key_file(&path).map_err(failed)?;
                 File::open(&path).map_err(failed)?
             }
             Err(error) => return Err(failed(error)),
@@ -96,8 +96,8 @@ impl AesSeal {
     }
 }
 
-/// Makes a key file whole or not at all; one made by another process meanwhile is kept.
-fn make(path: &Path) -> io::Result<()> {
+/// Creates the key file whole or not at all; one that another process created meanwhile is kept.
+fn create_key_file(path: &Path) -> io::Result<()> {
     let mut key = [0; KEY_BYTES];
     aws_lc_rs::rand::fill(&mut key).map_err(|_| io::Error::other("no random bytes to be had"))?;
     let draft = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));

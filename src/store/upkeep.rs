@@ -1,4 +1,4 @@
-//! Looking after a store: what is in it, what may go, giving room back.
+//! Maintenance of a store: statistics, pruning, vacuum.
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use tokio::sync::oneshot;
 
 use super::error::{OpenError, describe};
 use super::link::{Link, int, text};
-use super::place::Place;
+use super::location::StoreLocation;
 use super::rows::{json, micros};
 use super::sql::{Sql, sql};
-use super::writer::Request;
+use super::writer::WriterRequest;
 use super::{Durability, SqlStore, lease_row, migrate};
 
 /// Deliveries and tombstones are remembered at least this long: a forge redelivers for days.
-pub const MEMORY: Duration = Duration::from_hours(8 * 24);
+pub const DELIVERY_RETENTION: Duration = Duration::from_hours(8 * 24);
 
 /// How many marks of ledger saves are kept; the ledger repeats only its last.
 const LEDGER_WRITES: i64 = 1_000;
 
-/// Tells what is in a store.
+/// What is in a store.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stats {
     /// Where it is, without secrets.
@@ -29,14 +29,14 @@ pub struct Stats {
     /// The number of its schema.
     pub schema: i64,
     pub controller: String,
-    /// The tenure that may write.
+    /// The epoch that may write.
     pub epoch: u64,
     /// Bytes on disk, what is not yet merged included.
     pub bytes: i64,
     pub rows: Vec<(String, i64)>,
 }
 
-/// Tells what a round of pruning took away.
+/// What a round of pruning deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Instances, with their timelines and the records of their ends.
@@ -55,18 +55,18 @@ impl Pruned {
     }
 }
 
-/// Says what may go.
+/// What may be deleted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
+pub(super) struct PruneOrder {
     rows_before: i64,
     memory_before: i64,
     limit: i64,
 }
 
 impl SqlStore {
-    /// Takes away what ended longer than `retention` ago, at most `limit` rows of a kind.
+    /// Deletes what ended longer than `retention` ago, at most `limit` rows of a kind.
     ///
-    /// Deliveries and tombstones stay at least [`MEMORY`], whatever the retention.
+    /// Deliveries and tombstones stay at least [`DELIVERY_RETENTION`], whatever the retention.
     pub async fn prune(
         &self,
         retention: Duration,
@@ -74,20 +74,20 @@ impl SqlStore {
         limit: u32,
     ) -> Result<Pruned, StoreError> {
         let before = |age: Duration| micros(now.checked_sub(age).unwrap_or(Timestamp::MIN));
-        let order = Order {
+        let order = PruneOrder {
             rows_before: before(retention),
-            memory_before: before(retention.max(MEMORY)),
+            memory_before: before(retention.max(DELIVERY_RETENTION)),
             limit: limit.into(),
         };
         let (answer, answered) = oneshot::channel();
         let gone = || StoreError::Unavailable("the store's writer has stopped".into());
-        self.queue.send(Request::Prune { order, answer }).await.map_err(|_| gone())?;
+        self.queue.send(WriterRequest::Prune { order, answer }).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?.map_err(StoreError::Unavailable)
     }
 }
 
-/// Takes away what may go, in one transaction.
-pub(super) async fn prune(link: &mut Link, order: Order) -> Result<Pruned, sqlx::Error> {
+/// Deletes what the order names, in one transaction.
+pub(super) async fn prune(link: &mut Link, order: PruneOrder) -> Result<Pruned, sqlx::Error> {
     const INSTANCES: Sql = sql!(
         "select id from instances where state = 'deleted' and since < $1 order by since, id limit $2"
     );
@@ -167,10 +167,10 @@ async fn forget_jobs(link: &mut Link, jobs: &[(String, i64, String)]) -> Result<
     Ok(())
 }
 
-/// Says what is in a store, without changing it.
+/// Reads what is in a store, without changing it.
 pub async fn stats(url: &str) -> Result<Stats, OpenError> {
     const CONTROLLER: Sql = sql!("select controller from identity");
-    let place = Place::parse(url)?;
+    let place = StoreLocation::parse(url)?;
     let mut link = existing(&place).await?;
     let failed = |error| OpenError::failed(&place, error);
     let schema = migrate::version(&mut link).await.map_err(failed)?;
@@ -196,32 +196,32 @@ async fn count(link: &mut Link) -> Result<Vec<(String, i64)>, sqlx::Error> {
          union all select 'deliveries, waiting', count(*) from inbox where notice is not null
          union all select 'deliveries, handled', count(*) from inbox where notice is null
          union all select 'audit', count(*) from audit
-         union all select 'tenures', count(*) from holders"
+         union all select 'holders', count(*) from holders"
     );
     let rows = link.all(COUNTS, Vec::new()).await?;
     rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?))).collect()
 }
 
-async fn size(link: &mut Link, place: &Place) -> Result<i64, sqlx::Error> {
+async fn size(link: &mut Link, place: &StoreLocation) -> Result<i64, sqlx::Error> {
     const SIZE: Sql = Sql {
         sqlite: "select page_count * page_size from pragma_page_count(), pragma_page_size()",
         postgres: "select pg_database_size(current_database())",
     };
     let bytes = link.first(SIZE, Vec::new()).await?.map_or(Ok(0), |row| row.int(0))?;
     let log = match place {
-        Place::Sqlite(path) => {
+        StoreLocation::Sqlite(path) => {
             let mut log = path.as_os_str().to_owned();
             log.push("-wal");
             std::fs::metadata(log).map_or(0, |file| file.len())
         }
-        Place::Postgres(_) => 0,
+        StoreLocation::Postgres(_) => 0,
     };
     Ok(bytes + i64::try_from(log).unwrap_or_default())
 }
 
-/// Gives the room of deleted rows back. The daemon may run meanwhile.
+/// Returns the space of deleted rows. The daemon may run meanwhile.
 pub async fn vacuum(url: &str) -> Result<(), OpenError> {
-    let place = Place::parse(url)?;
+    let place = StoreLocation::parse(url)?;
     let mut link = existing(&place).await?;
     let (room, log) = match &link {
         Link::Sqlite(_) => ("vacuum", Some("pragma wal_checkpoint(truncate)")),
@@ -245,14 +245,14 @@ pub async fn vacuum(url: &str) -> Result<(), OpenError> {
 }
 
 /// Connects to a store that must be there already, and be one of ours.
-pub(super) async fn existing(place: &Place) -> Result<Link, OpenError> {
-    if let Place::Sqlite(path) = place
+pub(super) async fn existing(place: &StoreLocation) -> Result<Link, OpenError> {
+    if let StoreLocation::Sqlite(path) = place
         && !path.exists()
     {
         return Err(OpenError::Broken {
             place: place.clone(),
             what: "does not exist".into(),
-            advice: "check the path; `ostler run` makes a new store",
+            advice: "check the path; `ostler run` creates a new store",
         });
     }
     let mut link = Link::open(place, Durability::Full).await?;
@@ -262,7 +262,7 @@ pub(super) async fn existing(place: &Place) -> Result<Link, OpenError> {
             Err(OpenError::Broken {
                 place: place.clone(),
                 what: "holds no records of ostler".into(),
-                advice: "check the URL; `ostler run` makes a new store",
+                advice: "check the URL; `ostler run` creates a new store",
             })
         }
         Err(error) => Err(OpenError::failed(place, error)),

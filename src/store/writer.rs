@@ -1,4 +1,4 @@
-//! The one who writes: takes what queued up, commits it together, answers each saver.
+//! The only writer: takes the queued saves, commits them together, answers each saver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,31 +10,31 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::Options;
-use super::batch::{Answer, Failure, Known, Op, Plan, plan};
+use super::batch::{BatchPlan, SaveAnswer, SaveFailure, SaveOp, TableState, plan};
 use super::error::{OpenError, describe, is_about_the_data};
 use super::link::{Arg, Link, int, text};
-use super::place::Place;
+use super::location::StoreLocation;
 use super::rows::json;
 use super::sql::{Sql, sql};
-use super::upkeep::{self, Order, Pruned};
+use super::upkeep::{self, PruneOrder, Pruned};
 use crate::ports::SaveHealth;
 
-/// Holds what is asked of the writer and the way back to the one who asked.
-pub(super) enum Request {
+/// A request to the writer, with the channel for its answer.
+pub(super) enum WriterRequest {
     Save {
-        op: Op,
-        answer: oneshot::Sender<Result<Answer, Failure>>,
+        op: SaveOp,
+        answer: oneshot::Sender<Result<SaveAnswer, SaveFailure>>,
     },
-    /// Take away what may go.
+    /// Deletes what has outlived its retention.
     Prune {
-        order: Order,
+        order: PruneOrder,
         answer: oneshot::Sender<Result<Pruned, String>>,
     },
-    /// Do what is queued, then stop.
+    /// Finishes what is queued, then stops.
     Stop,
 }
 
-/// Tells of one commit.
+/// Figures of one commit.
 #[derive(Clone, Copy, Debug)]
 pub struct Commit {
     /// How many saves shared it.
@@ -45,34 +45,39 @@ pub struct Commit {
 
 /// Owns the writing connection.
 pub(super) struct Writer {
-    place: Arc<Place>,
+    place: Arc<StoreLocation>,
     link: Option<Link>,
     options: Options,
     health: SaveHealth,
 }
 
-type Answers = Vec<Result<Answer, Failure>>;
+type Answers = Vec<Result<SaveAnswer, SaveFailure>>;
 
 impl Writer {
     /// Takes over a connection.
-    pub(super) fn new(place: Arc<Place>, link: Link, options: Options, health: SaveHealth) -> Self {
+    pub(super) fn new(
+        place: Arc<StoreLocation>,
+        link: Link,
+        options: Options,
+        health: SaveHealth,
+    ) -> Self {
         Self { place, link: Some(link), options, health }
     }
 
-    /// Serves until nobody can ask any more.
-    pub(super) async fn serve(mut self, mut requests: mpsc::Receiver<Request>) {
+    /// Serves until every sender is gone.
+    pub(super) async fn serve(mut self, mut requests: mpsc::Receiver<WriterRequest>) {
         let mut waiting = Vec::new();
-        // Waits for one, then takes all that are there: nobody waits for company.
+        // Waits for one request, then takes all that are there; a lone save is never held back for others.
         while requests.recv_many(&mut waiting, self.options.batch.max(1)).await > 0 {
-            let (mut ops, mut savers, mut chores) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut ops, mut savers, mut maintenance) = (Vec::new(), Vec::new(), Vec::new());
             for request in waiting.drain(..) {
                 match request {
-                    Request::Save { op, answer } => {
+                    WriterRequest::Save { op, answer } => {
                         ops.push(op);
                         savers.push(answer);
                     }
-                    Request::Prune { order, answer } => chores.push((order, answer)),
-                    Request::Stop => requests.close(),
+                    WriterRequest::Prune { order, answer } => maintenance.push((order, answer)),
+                    WriterRequest::Stop => requests.close(),
                 }
             }
             let answers = if ops.is_empty() { Vec::new() } else { self.save(&ops).await };
@@ -80,7 +85,7 @@ impl Writer {
                 // A saver that died meanwhile needs no answer; its row is read again.
                 drop(saver.send(answer));
             }
-            for (order, answer) in chores {
+            for (order, answer) in maintenance {
                 let pruned = self.prune(order).await;
                 drop(answer.send(pruned.map_err(|trouble| trouble.why)));
             }
@@ -90,8 +95,9 @@ impl Writer {
         }
     }
 
-    /// Saves a batch; one that the database cannot digest is fed to it piece by piece.
-    async fn save(&mut self, ops: &[Op]) -> Answers {
+    /// Saves a batch. One that the database refuses for its data is saved piece by piece, so that only
+    /// the bad save fails.
+    async fn save(&mut self, ops: &[SaveOp]) -> Answers {
         match self.together(ops).await {
             Ok(answers) => answers,
             Err(Trouble { alone: true, .. }) if ops.len() > 1 => {
@@ -103,13 +109,13 @@ impl Writer {
                 answers
             }
             Err(trouble) => {
-                tracing::warn!(store = %self.place, saves = ops.len(), "store `{}` did not take {} saves: {}", self.place, ops.len(), trouble.why);
+                tracing::warn!(store = %self.place, saves = ops.len(), "store `{}`: {} saves failed: {}", self.place, ops.len(), trouble.why);
                 trouble.answers(ops.len())
             }
         }
     }
 
-    async fn prune(&mut self, order: Order) -> Result<Pruned, Trouble> {
+    async fn prune(&mut self, order: PruneOrder) -> Result<Pruned, Trouble> {
         let mut link = self.link().await?;
         let call_timeout = self.options.call_timeout;
         let pruned = match tokio::time::timeout(call_timeout, upkeep::prune(&mut link, order)).await
@@ -137,10 +143,10 @@ impl Writer {
     }
 
     /// Saves a batch in one transaction, and notes whether the database is able to.
-    async fn together(&mut self, ops: &[Op]) -> Result<Answers, Trouble> {
+    async fn together(&mut self, ops: &[SaveOp]) -> Result<Answers, Trouble> {
         match self.attempt(ops).await {
             Ok(Done { answers, wrote }) => {
-                // Who wrote nothing has not shown that it can be done.
+                // A batch that wrote nothing does not prove that writing works.
                 if wrote {
                     self.health.succeeded();
                 }
@@ -156,7 +162,7 @@ impl Writer {
     }
 
     /// Tries a batch in one transaction. After a failure the connection is not trusted again.
-    async fn attempt(&mut self, ops: &[Op]) -> Result<Done, Trouble> {
+    async fn attempt(&mut self, ops: &[SaveOp]) -> Result<Done, Trouble> {
         let started = Instant::now();
         let mut link = self.link().await?;
         let done = match &link {
@@ -206,7 +212,7 @@ impl Trouble {
     }
 
     fn answers(self, count: usize) -> Answers {
-        (0..count).map(|_| Err(Failure::Retry(self.why.clone()))).collect()
+        (0..count).map(|_| Err(SaveFailure::Retry(self.why.clone()))).collect()
     }
 }
 
@@ -222,8 +228,8 @@ impl From<OpenError> for Trouble {
     }
 }
 
-async fn transact(link: &mut Link, ops: &[Op]) -> Result<Done, sqlx::Error> {
-    let known = look(link, ops).await?;
+async fn transact(link: &mut Link, ops: &[SaveOp]) -> Result<Done, sqlx::Error> {
+    let known = read_state(link, ops).await?;
     let mut plan = plan(ops, known);
     if plan.is_empty() {
         link.rollback().await?;
@@ -234,10 +240,10 @@ async fn transact(link: &mut Link, ops: &[Op]) -> Result<Done, sqlx::Error> {
     Ok(Done { answers: plan.answers, wrote: true })
 }
 
-/// Begins the transaction and reads the tenure and the rows that the batch is about.
-async fn look(link: &mut Link, ops: &[Op]) -> Result<Known, sqlx::Error> {
+/// Begins the transaction and reads the epoch and the rows that the batch is about.
+async fn read_state(link: &mut Link, ops: &[SaveOp]) -> Result<TableState, sqlx::Error> {
     // The lease row is kept as it is until we commit: a takeover comes before us or after us.
-    const LOOK: Sql = sql!(
+    const STATE: Sql = sql!(
         "with held as (select epoch from lease " share ")
          select 'epoch' as what, '' as id, '' as provider, '' as machine, epoch as a, cast(0 as bigint) as b from held
          union all
@@ -256,18 +262,18 @@ async fn look(link: &mut Link, ops: &[Op]) -> Result<Known, sqlx::Error> {
     let mut fenced = false;
     for op in ops {
         match op {
-            Op::Instance(op) => asked.push((&op.row.0, &op.row.2, &op.row.3)),
-            Op::Jobs(op) => writes.push([op.write]),
-            Op::Pool { .. } | Op::Holder { .. } => fenced = true,
-            Op::Accept { .. } | Op::Audit(_) | Op::Cursor { .. } => {}
+            SaveOp::Instance(op) => asked.push((&op.row.0, &op.row.2, &op.row.3)),
+            SaveOp::Jobs(op) => writes.push([op.write]),
+            SaveOp::Pool { .. } | SaveOp::Holder { .. } => fenced = true,
+            SaveOp::Accept { .. } | SaveOp::Audit(_) | SaveOp::Cursor { .. } => {}
         }
     }
-    let mut known = Known::default();
+    let mut known = TableState::default();
     if asked.is_empty() && writes.is_empty() && !fenced {
         link.begin().await?;
         return Ok(known);
     }
-    for row in link.begin_with(LOOK, vec![text(json(&asked)), text(json(&writes))]).await? {
+    for row in link.begin_with(STATE, vec![text(json(&asked)), text(json(&writes))]).await? {
         let (a, b) = (row.int(4)?, row.int(5)?);
         match row.text(0)?.as_str() {
             "epoch" => known.epoch = Epoch(a.cast_unsigned()),
@@ -331,7 +337,7 @@ const POOLS: Sql = sql!(
     "insert into pools (id, body) select j.value->>0, j.value->>1 from " each " where true
      on conflict (id) do update set body = excluded.body"
 );
-/// Adopted tenures have numbers below zero, so that the current one stays the last.
+/// Adopted holders have epochs below zero, so that the current one stays the last.
 const ADOPT: Sql = sql!(
     "insert into holders (epoch, holder, schema, taken_at)
      select coalesce(min(epoch), 0) - 1, $1, (select max(schema) from holders), " now " from holders where epoch < 0
@@ -347,7 +353,7 @@ const CURSORS: Sql = sql!(
 );
 
 /// Returns the statements of a plan, each with all its rows.
-fn steps(plan: &Plan) -> Vec<(Sql, Arg)> {
+fn steps(plan: &BatchPlan) -> Vec<(Sql, Arg)> {
     let tombstones: Vec<_> =
         plan.tombstones.iter().map(|((forge, number), at)| (forge, number, at)).collect();
     let handled: Vec<_> = plan.handled.iter().map(|delivery| [delivery]).collect();
@@ -378,7 +384,7 @@ fn rows<T: Serialize>(sql: Sql, rows: &[T]) -> Option<(Sql, Arg)> {
 }
 
 /// Writes deliveries and says which of them are new.
-async fn accept(link: &mut Link, ops: &[Op], plan: &mut Plan) -> Result<(), sqlx::Error> {
+async fn accept(link: &mut Link, ops: &[SaveOp], plan: &mut BatchPlan) -> Result<(), sqlx::Error> {
     const ACCEPT: Sql = sql!(
         "insert into inbox (delivery, notice, accepted_at)
          select j.value->>0, j.value->>1, " now " from " each " where true
@@ -392,11 +398,11 @@ async fn accept(link: &mut Link, ops: &[Op], plan: &mut Plan) -> Result<(), sqlx
         fresh.insert(row.text(0)?);
     }
     for (op, answer) in ops.iter().zip(&mut plan.answers) {
-        if let Op::Accept { delivery, .. } = op {
+        if let SaveOp::Accept { delivery, .. } = op {
             // Of two equal ones in a batch the first is the new one.
             let acceptance =
                 if fresh.remove(delivery) { Acceptance::New } else { Acceptance::Known };
-            *answer = Ok(Answer::Accepted(acceptance));
+            *answer = Ok(SaveAnswer::Accepted(acceptance));
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
-//! Follows the store's events for everyone in this process who wants to hear all of them.
+//! Follows the events of the store, for listeners that must not miss one.
 //!
-//! The board's feed is quick and may drop what a slow listener did not take; the store drops nothing.
-//! So the feed only wakes the chronicle, which reads the store from where it was and tells its
-//! listeners in order. What it has not read yet it reads later: nothing is missed, only late.
+//! The feed of the registry is quick and may drop what a slow listener did not take; the store drops
+//! nothing. So the feed only wakes the chronicle, which reads the store from where it was and calls its
+//! listeners in order. What it has not read yet it reads later: events come late, never not at all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::ports::{History, Sequenced};
 
 /// How many events are read at once.
 const READ_BATCH: u32 = 1000;
-/// How long the chronicle looks away when nobody wakes it: events of another daemon wake nobody.
+/// How long the chronicle waits for the feed: events of another daemon are in the store only.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long it lets events gather.
+/// How long events may gather before they are read together.
 const GATHER_DELAY: Duration = Duration::from_millis(25);
 
-/// Hears every event, in the order of the store.
+/// Is called with every event, in the order of the store.
 #[async_trait]
 pub trait Listener: Send {
-    async fn hear(&mut self, told: &Sequenced);
+    async fn on_event(&mut self, event: &Sequenced);
 }
 
 /// Follows the store from now on, for as long as it is polled.
@@ -34,26 +34,26 @@ pub async fn follow(
     mut listeners: Vec<Box<dyn Listener>>,
 ) {
     let mut feed = registry.subscribe();
-    let mut place = begin(&*history).await;
+    let mut seq = first(&*history).await;
     loop {
         loop {
-            match history.events_after(place, READ_BATCH).await {
+            match history.events_after(seq, READ_BATCH).await {
                 Ok(events) if events.is_empty() => break,
                 Ok(events) => {
-                    for told in &events {
-                        place = told.seq;
+                    for event in &events {
+                        seq = event.seq;
                         for listener in &mut listeners {
-                            listener.hear(told).await;
+                            listener.on_event(event).await;
                         }
                     }
                 }
                 Err(why) => {
-                    warn!("events are not followed for the moment: {why}");
+                    warn!("cannot read events: {why}; trying again in 1 s");
                     tokio::time::sleep(IDLE_POLL_INTERVAL).await;
                 }
             }
         }
-        // Whether it is told of one event or of having missed thousands: it looks.
+        // One event or a gap of thousands: either way the store is read.
         if let Ok(Err(RecvError::Closed)) =
             tokio::time::timeout(IDLE_POLL_INTERVAL, feed.recv()).await
         {
@@ -64,13 +64,13 @@ pub async fn follow(
     }
 }
 
-/// Returns the place of the latest event, however long the store takes.
-async fn begin(history: &dyn History) -> i64 {
+/// Returns the number of the latest event, however long the store takes.
+async fn first(history: &dyn History) -> i64 {
     loop {
         match history.last_event().await {
-            Ok(place) => return place,
+            Ok(seq) => return seq,
             Err(why) => {
-                warn!("events are not followed yet: {why}");
+                warn!("cannot read events yet: {why}; trying again in 1 s");
                 tokio::time::sleep(IDLE_POLL_INTERVAL).await;
             }
         }

@@ -1,8 +1,8 @@
-//! What is told to the outside without being asked: logs, events, figures.
+//! Logs, metrics, notifications and traces.
 //!
 //! Logs are sentences with keys, as text for people on a terminal and as JSON for programs.
-//! [`chronicle`] tells every event of the store to whoever must not miss one: [`metrics`] counts them,
-//! [`notify`] tells people when one of them is needed, [`traces`] tells whole lives to a collector.
+//! [`chronicle`] calls listeners with every event of the store: [`metrics`] counts them, [`notify`] tells
+//! people when they are needed, [`traces`] sends finished instances to a collector.
 
 pub mod chronicle;
 pub mod metrics;
@@ -17,10 +17,10 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// What is logged when nothing is said: our own words, and trouble of the libraries.
-const USUAL: &str = "warn,ostler=info,ostler_actors=info,octocrab=off";
+/// The log filter when none is given: our own messages, and warnings of the libraries.
+const DEFAULT_FILTER: &str = "warn,ostler=info,ostler_actors=info,octocrab=off";
 
-/// Tells why logging cannot begin.
+/// The log filter cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("`--log {filter}` is not a filter; write for instance `info` or `ostler=debug,warn`")]
 pub struct BadFilter {
@@ -29,9 +29,9 @@ pub struct BadFilter {
     source: tracing_subscriber::filter::ParseError,
 }
 
-/// Begins to log to the standard error output.
+/// Starts to log to standard error.
 pub fn begin(filter: Option<&str>) -> Result<(), BadFilter> {
-    let text = filter.unwrap_or(USUAL);
+    let text = filter.unwrap_or(DEFAULT_FILTER);
     let filter = EnvFilter::builder()
         .parse(text)
         .map_err(|source| BadFilter { filter: text.to_owned(), source })?;
@@ -47,7 +47,7 @@ pub fn begin(filter: Option<&str>) -> Result<(), BadFilter> {
             .with_writer(std::io::stderr);
         registry.with(layer).try_init()
     };
-    // Somebody in this process began before us, and that is as good.
+    // Fails when this process logs already, as in tests; that logger serves as well.
     drop(begun);
     Ok(())
 }

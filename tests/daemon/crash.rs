@@ -190,9 +190,9 @@ impl Churn {
         let holders = records.controller().await.expect("a read").holders;
         let distinct: BTreeSet<&str> = holders.iter().map(HolderId::as_str).collect();
         assert_eq!(distinct.len(), holders.len());
-        let told = logs.lines().filter(|line| line.contains("\"tenure ")).count();
+        let led = logs.lines().filter(|line| line.contains("became leader (epoch ")).count();
         // A daemon may die between its claim and its word.
-        assert!((told..=self.stage.starts() as usize).contains(&holders.len()), "{holders:?}");
+        assert!((led..=self.stage.starts() as usize).contains(&holders.len()), "{holders:?}");
     }
 
     /// Every row is deleted, with a record of its end, and no instance was stuck once the kills were over:

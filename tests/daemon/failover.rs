@@ -95,14 +95,14 @@ async fn stand_by(stage: &Stage) -> Daemon {
 }
 
 /// Lets everything end, then looks whether anything was lost, doubled or touched.
-async fn end(stage: &Stage, mut leader: Daemon, tenures: usize) {
+async fn end(stage: &Stage, mut leader: Daemon, holders: usize) {
     stage.until_all_jobs_are_over(&mut leader).await;
     stage.drain(&mut leader).await;
     stage.check_jobs();
     stage.check_logs(&[]);
     assert_eq!(leader.ready().expect("it answers").body["violations"], 0);
     let records = stage.records().await;
-    assert_eq!(records.controller().await.expect("a read").holders.len(), tenures);
+    assert_eq!(records.controller().await.expect("a read").holders.len(), holders);
     let page = Page { limit: 1000, cursor: None };
     let rows = records.instances(&InstanceQuery::default(), &page).await.expect("a read").items;
     // One for each job and one that is kept idle; more would have been made twice.

@@ -326,7 +326,7 @@ async fn no_secret_is_in_anything_the_daemon_says_or_starts() {
 async fn a_daemon_that_stands_by_takes_webhooks_too() {
     let sim = SimGitHub::start(Options::default()).expect("a port on loopback");
     let mut leader = Run::start(&sim);
-    leader.hear("tenure 1 begins");
+    leader.hear("became leader (epoch 1)");
     let mut standby = leader.start_standby(&sim);
     let address = standby.address();
     let owner = SimHookOwner::Scope(Scope::Organization("acme".into()));

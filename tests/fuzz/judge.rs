@@ -9,7 +9,7 @@ use aws_lc_rs::hmac;
 use jiff::Timestamp;
 use ostler_actors::model::{DeliveryId, ForgeId, Scope};
 
-use super::webhook::{Refusal, Request, Secrets, WebhookEvent, open};
+use super::webhook::{Request, Secrets, WebhookEvent, WebhookRefusal, open};
 
 /// Holds what every delivery is judged against.
 pub(crate) struct Judge {
@@ -40,7 +40,7 @@ impl Judge {
         job
     }
 
-    fn open(&self, request: Request<'_>) -> Result<WebhookEvent, Refusal> {
+    fn open(&self, request: Request<'_>) -> Result<WebhookEvent, WebhookRefusal> {
         open(&self.secrets, request, &self.forge, &self.scopes, Timestamp::UNIX_EPOCH)
     }
 
@@ -63,19 +63,19 @@ impl Judge {
         let mut other = body.to_vec();
         other.push(b' ');
         let forged = self.open(Request { body: &other, ..request });
-        assert_eq!(forged, Err(Refusal::BadSignature));
+        assert_eq!(forged, Err(WebhookRefusal::BadSignature));
         let mut spoilt = good.clone().into_bytes();
         let at = usize::try_from(choice >> 8).unwrap_or_default() % spoilt.len();
         spoilt[at] = b' ' + u8::try_from((choice >> 40) % 95).unwrap();
         let spoilt = String::from_utf8(spoilt).unwrap();
         if !spoilt.trim().eq_ignore_ascii_case(&good) {
             let refused = self.open(Request { signature: Some(&spoilt), ..request });
-            assert_eq!(refused, Err(Refusal::BadSignature), "{spoilt}");
+            assert_eq!(refused, Err(WebhookRefusal::BadSignature), "{spoilt}");
         }
         self.is_in_order(&told)
     }
 
-    fn is_in_order(&self, told: &Result<WebhookEvent, Refusal>) -> bool {
+    fn is_in_order(&self, told: &Result<WebhookEvent, WebhookRefusal>) -> bool {
         match told {
             Ok(WebhookEvent::Job(news)) => {
                 let notice = &news.notice;
@@ -92,11 +92,13 @@ impl Judge {
                 false
             }
             Ok(WebhookEvent::Ping | WebhookEvent::Elsewhere(_)) => false,
-            Err(Refusal::Malformed(why)) => {
+            Err(WebhookRefusal::Malformed(why)) => {
                 assert!(why.len() < 120, "a refusal repeats what was sent: {why}");
                 false
             }
-            Err(Refusal::TooLarge | Refusal::Unsigned | Refusal::BadSignature) => {
+            Err(
+                WebhookRefusal::TooLarge | WebhookRefusal::Unsigned | WebhookRefusal::BadSignature,
+            ) => {
                 panic!("signed, and refused: {told:?}")
             }
         }
@@ -114,7 +116,7 @@ impl Judge {
         };
         let told = self.open(Request { signature: Some(text), ..request });
         if !text.trim().eq_ignore_ascii_case(&good) {
-            assert_eq!(told, Err(Refusal::BadSignature), "{text}");
+            assert_eq!(told, Err(WebhookRefusal::BadSignature), "{text}");
         }
         match self.open(Request { event: Some(text), ..request }) {
             Ok(WebhookEvent::Ignored(word)) => assert!(word.chars().count() <= 64),

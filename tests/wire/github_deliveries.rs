@@ -223,7 +223,7 @@ async fn missed_webhooks_and_their_lateness_are_measured() {
     settled(&sim, id).await;
     for (_, news) in receiver.taken() {
         if let WebhookEvent::Job(news) = news {
-            github.hear(*news);
+            github.record_event(*news);
         }
     }
     let heard = github.figures().webhooks;

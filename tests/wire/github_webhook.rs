@@ -2,7 +2,9 @@
 
 use aws_lc_rs::hmac;
 use jiff::Timestamp;
-use ostler::github::webhook::{MAX_DELIVERY_BYTES, Refusal, Request, Secrets, WebhookEvent, open};
+use ostler::github::webhook::{
+    MAX_DELIVERY_BYTES, Request, Secrets, WebhookEvent, WebhookRefusal, open,
+};
 use ostler_actors::model::{Conclusion, ForgeId, JobFact, JobNotice, Place, Scope};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -21,7 +23,7 @@ fn sign(secret: &str, body: &[u8]) -> String {
     tag.as_ref().iter().fold("sha256=".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-fn read(event: &str, body: &[u8]) -> Result<WebhookEvent, Refusal> {
+fn read(event: &str, body: &[u8]) -> Result<WebhookEvent, WebhookRefusal> {
     let signature = sign(SECRET, body);
     let request =
         Request { event: Some(event), delivery: Some("g-1"), signature: Some(&signature), body };
@@ -86,7 +88,7 @@ fn the_signature_of_githubs_own_documentation_is_right() {
     let secrets = Secrets::new(&[SECRET.to_owned().into()]);
     assert_eq!(open(&secrets, request, &forge, &[], now()), Ok(WebhookEvent::Ping));
     let other = Request { body: b"Hello, World?", ..request };
-    assert_eq!(open(&secrets, other, &forge, &[], now()), Err(Refusal::BadSignature));
+    assert_eq!(open(&secrets, other, &forge, &[], now()), Err(WebhookRefusal::BadSignature));
 }
 
 #[test]
@@ -109,7 +111,7 @@ fn either_of_two_secrets_will_do_and_no_third() {
     let request =
         Request { event: Some("ping"), delivery: None, signature: Some(&signature), body: b"{}" };
     let refused = open(&none, request, &ForgeId::new("github"), &[], now());
-    assert_eq!(refused, Err(Refusal::BadSignature), "no secret accepts no delivery");
+    assert_eq!(refused, Err(WebhookRefusal::BadSignature), "no secret accepts no delivery");
 }
 
 #[test]
@@ -129,13 +131,13 @@ fn nothing_is_read_before_the_signature_is_right() {
     ] {
         let request = Request { event: None, delivery: None, signature, body: b"not even json" };
         let opened = open(&secrets, request, &forge, &[], now());
-        assert_eq!(opened, Err(Refusal::BadSignature), "{signature:?}");
+        assert_eq!(opened, Err(WebhookRefusal::BadSignature), "{signature:?}");
     }
     let unsigned = Request { event: None, delivery: None, signature: None, body: b"{}" };
-    assert_eq!(open(&secrets, unsigned, &forge, &[], now()), Err(Refusal::Unsigned));
+    assert_eq!(open(&secrets, unsigned, &forge, &[], now()), Err(WebhookRefusal::Unsigned));
     let huge = vec![b' '; MAX_DELIVERY_BYTES + 1];
     let request = Request { event: None, delivery: None, signature: Some(&good), body: &huge };
-    assert_eq!(open(&secrets, request, &forge, &[], now()), Err(Refusal::TooLarge));
+    assert_eq!(open(&secrets, request, &forge, &[], now()), Err(WebhookRefusal::TooLarge));
 }
 
 #[test]
@@ -284,7 +286,9 @@ fn what_cannot_be_read_is_refused_without_quoting_it() {
     }
     for (name, body) in shapes {
         let refused = read("workflow_job", &body);
-        let Err(refusal @ Refusal::Malformed(_)) = refused else { panic!("{name}: {refused:?}") };
+        let Err(refusal @ WebhookRefusal::Malformed(_)) = refused else {
+            panic!("{name}: {refused:?}")
+        };
         assert!(!refusal.to_string().contains("acme"), "{name}: {refusal}");
     }
 }

@@ -5,16 +5,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Lane;
-use super::lanes::{floor, spread, wait_limit};
 use super::pace::Pace;
+use super::pace::{floor, spread, wait_limit};
 use super::rate_limit_headers::{RateLimitHeaders, Resource};
 
 /// The window GitHub counts in.
-const HOUR: Duration = Duration::from_hours(1);
-const MINUTE: Duration = Duration::from_mins(1);
+const HOURLY_WINDOW: Duration = Duration::from_hours(1);
+const MINUTE_WINDOW: Duration = Duration::from_mins(1);
 /// The shortest and the longest silence after being turned away without a date.
-const SILENCE: Duration = Duration::from_mins(1);
-const LONGEST_SILENCE: Duration = Duration::from_mins(15);
+const FIRST_SILENCE: Duration = Duration::from_mins(1);
+const MAX_SILENCE: Duration = Duration::from_mins(15);
 
 /// Holds what the operator allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +71,7 @@ impl Budget {
         let per_minute = limits.jit_per_minute;
         // 166 a minute and 14 at once are 180, what 900 points pay for at 5 each.
         let mints =
-            (per_minute > 0).then(|| Pace::new(MINUTE, per_minute, per_minute.div_ceil(12)));
+            (per_minute > 0).then(|| Pace::new(MINUTE_WINDOW, per_minute, per_minute.div_ceil(12)));
         Self {
             core: None,
             registration: None,
@@ -207,7 +207,7 @@ impl Budget {
         for window in [&mut self.core, &mut self.registration].into_iter().flatten() {
             if window.ends <= now {
                 let left = window.limit.saturating_sub(under_way);
-                *window = Window { left, ends: now + HOUR, assumed: true, ..*window };
+                *window = Window { left, ends: now + HOURLY_WINDOW, assumed: true, ..*window };
             }
         }
     }
@@ -224,7 +224,7 @@ impl Budget {
         let size_changed = slot.is_none_or(|old| old.limit != window.limit);
         let left = match slot.as_ref().filter(|_| !size_changed) {
             Some(old) if is_stale(old, &window, now) => return,
-            Some(old) if old.assumed || window.ends < old.ends + MINUTE => {
+            Some(old) if old.assumed || window.ends < old.ends + MINUTE_WINDOW => {
                 old.left.min(window.left)
             }
             Some(_) | None => window.left.saturating_sub(under_way),
@@ -248,7 +248,8 @@ impl Budget {
     /// minute that doubles.
     fn hush(&mut self, headers: &RateLimitHeaders, now: Instant) {
         let spent = (headers.remaining == Some(0)).then_some(headers.reset_in).flatten();
-        let guess = (SILENCE * 2_u32.saturating_pow(self.turned_away.min(8))).min(LONGEST_SILENCE);
+        let guess =
+            (FIRST_SILENCE * 2_u32.saturating_pow(self.turned_away.min(8))).min(MAX_SILENCE);
         self.turned_away = self.turned_away.saturating_add(1);
         // A spent window of one account is no reason to be silent about the other.
         if headers.retry_after.is_none() && spent.is_some() {
@@ -261,7 +262,11 @@ impl Budget {
 
 /// Tells whether an answer speaks of a window that is over: it was under way when the hour turned.
 fn is_stale(old: &Window, record: &Window, now: Instant) -> bool {
-    if old.assumed { record.ends < now + MINUTE } else { record.ends + MINUTE < old.ends }
+    if old.assumed {
+        record.ends < now + MINUTE_WINDOW
+    } else {
+        record.ends + MINUTE_WINDOW < old.ends
+    }
 }
 
 fn hold(lane: Lane, wait: Duration, roll: u64, why: &'static str) -> Ruling {
@@ -286,5 +291,5 @@ fn pace_is_full(lane: Lane) -> &'static str {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a u32")]
 fn list_pace(limit: u32, share: f64) -> Pace {
     let calls = (f64::from(limit) * share) as u32;
-    Pace::new(HOUR, calls.max(1), calls.div_ceil(4))
+    Pace::new(HOURLY_WINDOW, calls.max(1), calls.div_ceil(4))
 }

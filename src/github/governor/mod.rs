@@ -1,8 +1,8 @@
 //! Decides when GitHub may be asked, so that what must be said can always be said.
 //!
 //! GitHub counts: a budget an hour for each identity (a token, or one installation of an App),
-//! another for registrations, some hundred points a minute, and a hundred calls at once. Who
-//! overdraws is shut out altogether, and then cannot even remove a runner. So calls go in
+//! another for registrations, some hundred points a minute, and a hundred calls at once. A
+//! caller that overdraws is blocked altogether, and then cannot even remove a runner. So calls go in
 //! *lanes*, and a lane may not spend what the lanes above it will need:
 //!
 //! ```text
@@ -13,12 +13,11 @@
 //! ```
 //!
 //! `Budget` is the decision: a plain value that takes `now`. `Governor` is the thin shell around
-//! it that waits. Who is told to come again is told a different moment than its neighbour, and
-//! the lanes come back in their order: no herd. A call that may not be made is *held*, which
+//! it that waits. Calls that must wait get different moments, and the lanes come back in their order, so
+//! that they do not all return at once. A call that may not be made is *held*, which
 //! means "cannot ask" and is never an answer about the world.
 
 mod budget;
-mod lanes;
 mod pace;
 mod rate_limit_headers;
 mod shell;

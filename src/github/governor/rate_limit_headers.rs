@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::answer::Answer;
+use super::super::answer::ApiAnswer;
 use super::super::watch;
 
 /// Names the account that GitHub books a call to.
@@ -43,7 +43,7 @@ pub struct RateLimitHeaders {
 }
 
 impl RateLimitHeaders {
-    pub(in super::super) fn read(answer: &Answer) -> Self {
+    pub(in super::super) fn read(answer: &ApiAnswer) -> Self {
         let number = |name| answer.header(name).and_then(|text| text.trim().parse::<u64>().ok());
         let small = |name| number(name).map(|it| u32::try_from(it).unwrap_or(u32::MAX));
         let there = watch::date(&answer.headers).map(jiff::Timestamp::as_second);
@@ -66,7 +66,7 @@ impl RateLimitHeaders {
 }
 
 /// Tells a limit from a missing right: both are 403.
-fn turned_away(answer: &Answer, left: Option<u32>, retry_after: Option<Duration>) -> bool {
+fn turned_away(answer: &ApiAnswer, left: Option<u32>, retry_after: Option<Duration>) -> bool {
     match answer.status {
         429 => true,
         403 => {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Budget, Governor, Held, Lane, Limits, RateLimitHeaders, Resource, Ruling};
 
-const HOUR: Duration = Duration::from_hours(1);
+const TEST_HOUR: Duration = Duration::from_hours(1);
 const LIMITS: Limits = Limits { jit_per_minute: 166, poll_budget: 0.1 };
 
 /// Counts calls as GitHub does: in windows that begin with the first call.
@@ -28,9 +28,9 @@ impl Counter {
         Self { limit, ..Self::default() }
     }
 
-    fn book(&mut self, resource: Resource, now: Instant) -> RateLimitHeaders {
+    fn charge(&mut self, resource: Resource, now: Instant) -> RateLimitHeaders {
         if self.ends.is_none_or(|ends| now >= ends) {
-            self.ends = Some(now + HOUR);
+            self.ends = Some(now + TEST_HOUR);
             self.used = 0;
         }
         let turned_away = self.used >= self.limit;
@@ -52,7 +52,7 @@ fn lane() -> impl Strategy<Value = Lane> {
 }
 
 proptest! {
-    /// Whoever asks, in whatever order, and however late the answers come, GitHub is never overdrawn.
+    /// In whatever order calls come, and however late the answers, the budget is never overdrawn.
     #[test]
     fn nothing_is_ever_overdrawn(
         limit in 1_u32..60,
@@ -66,7 +66,7 @@ proptest! {
         let mut budget = Budget::new(Limits { jit_per_minute: 0, poll_budget: 1.0 });
         // The first answer tells the limits.
         prop_assert_eq!(budget.ask(Lane::Remove, now, 0), Ruling::Go { wait: Duration::ZERO });
-        budget.record(Lane::Remove, &github.book(Resource::Core, now), now);
+        budget.record(Lane::Remove, &github.charge(Resource::Core, now), now);
         let mut under_way: VecDeque<(Lane, RateLimitHeaders)> = VecDeque::new();
         let mut oldest = now;
         for (lane, wait, answers, roll) in steps {
@@ -79,7 +79,7 @@ proptest! {
             now += Duration::from_secs(wait);
             oldest = if under_way.is_empty() { now } else { oldest };
             if lane != Lane::Mint && matches!(budget.ask(lane, now, roll), Ruling::Go { .. }) {
-                under_way.push_back((lane, github.book(Resource::Core, now)));
+                under_way.push_back((lane, github.charge(Resource::Core, now)));
             }
             for _ in 0..answers {
                 if let Some((lane, headers)) = under_way.pop_front() {
@@ -199,10 +199,10 @@ impl Storm {
         let headers = match lane {
             Lane::Mint => {
                 self.minted.lock().unwrap().push(Instant::now());
-                self.registrations.lock().unwrap().book(Resource::Registration, Instant::now())
+                self.registrations.lock().unwrap().charge(Resource::Registration, Instant::now())
             }
             Lane::Remove | Lane::Check | Lane::List => {
-                self.core.lock().unwrap().book(Resource::Core, Instant::now())
+                self.core.lock().unwrap().charge(Resource::Core, Instant::now())
             }
         };
         sleep(Duration::from_millis(120)).await;
@@ -276,7 +276,7 @@ async fn a_thousand_jobs_at_once_overdraw_nothing_and_starve_no_removal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_silence_the_urgent_come_first_and_nobody_comes_in_a_herd() {
+async fn after_a_silence_the_urgent_come_first_and_calls_are_spread() {
     let governor = Arc::new(Governor::new(LIMITS, Arc::new(Counting(AtomicU64::new(1)))));
     let retry_after = Some(Duration::from_mins(2));
     let mut permit = governor.admit(Lane::Check).await.unwrap();
@@ -307,7 +307,7 @@ async fn after_a_silence_the_urgent_come_first_and_nobody_comes_in_a_herd() {
         came.push(caller.await.unwrap());
     }
     let silence = Duration::from_mins(2);
-    assert!(came.iter().all(|(_, at)| *at >= silence), "somebody broke the silence");
+    assert!(came.iter().all(|(_, at)| *at >= silence), "a call broke the silence");
     let within = |lane: Lane, span: Duration| {
         came.iter().filter(|(of, at)| *of == lane && *at < silence + span).count()
     };

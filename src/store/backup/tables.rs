@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use Kind::{Int, Text};
+use ColumnKind::{Int, Text};
 
 use crate::store::link::{Arg, Link, Row, int, text};
 use crate::store::rows::json;
@@ -12,21 +12,21 @@ use crate::store::sql::{Sql, sql};
 const CHUNK: i64 = 1_000;
 
 /// Describes a table to be copied: the columns that order it come first.
-struct Table {
+struct CopiedTable {
     name: &'static str,
     keys: usize,
-    columns: &'static [(&'static str, Kind)],
+    columns: &'static [(&'static str, ColumnKind)],
     counts: bool,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ColumnKind {
     Text,
     Int,
 }
 
-/// Every table but the schema's own.
-const TABLES: &[Table] = &[
+/// Every table but those of the migrations, which the new store has already.
+const TABLES: &[CopiedTable] = &[
     table("identity", 1, &[("one", Int), ("controller", Text), ("created_at", Int)]),
     table(
         "lease",
@@ -98,12 +98,19 @@ const TABLES: &[Table] = &[
     ),
 ];
 
-const fn table(name: &'static str, keys: usize, columns: &'static [(&'static str, Kind)]) -> Table {
-    Table { name, keys, columns, counts: false }
+const fn table(
+    name: &'static str,
+    keys: usize,
+    columns: &'static [(&'static str, ColumnKind)],
+) -> CopiedTable {
+    CopiedTable { name, keys, columns, counts: false }
 }
 
-const fn counting(name: &'static str, columns: &'static [(&'static str, Kind)]) -> Table {
-    Table { name, keys: 1, columns, counts: true }
+const fn counting(
+    name: &'static str,
+    columns: &'static [(&'static str, ColumnKind)],
+) -> CopiedTable {
+    CopiedTable { name, keys: 1, columns, counts: true }
 }
 
 /// Makes the tables of one store hold what those of another hold.
@@ -128,11 +135,11 @@ pub(super) async fn copy_tables(from: &mut Link, to: &mut Link) -> Result<(), sq
             to.all_text(table.count_on(), Vec::new()).await?;
         }
     }
-    // Nobody holds a copy.
+    // The copy is held by no daemon.
     to.run(FREE, Vec::new()).await.map(drop)
 }
 
-impl Table {
+impl CopiedTable {
     fn names(&self) -> String {
         let names: Vec<_> = self.columns.iter().map(|(name, _)| *name).collect();
         names.join(", ")
@@ -167,7 +174,7 @@ impl Table {
     }
 
     fn cells(&self, row: &Row) -> Result<Vec<Value>, sqlx::Error> {
-        let cell = |(at, (_, kind)): (usize, &(&str, Kind))| {
+        let cell = |(at, (_, kind)): (usize, &(&str, ColumnKind))| {
             Ok(match kind {
                 Text => row.maybe_text(at)?.map_or(Value::Null, Value::from),
                 Int => row.maybe_int(at)?.map_or(Value::Null, Value::from),
@@ -177,7 +184,7 @@ impl Table {
     }
 
     fn insert(&self, postgres: bool) -> String {
-        let cell = |(at, (_, kind)): (usize, &(&str, Kind))| match kind {
+        let cell = |(at, (_, kind)): (usize, &(&str, ColumnKind))| match kind {
             Text => format!("j.value->>{at}"),
             Int => format!("cast(j.value->>{at} as bigint)"),
         };

@@ -5,8 +5,8 @@ use ostler_actors::testing::contract;
 
 use super::*;
 
-fn op(row: &Instance, epoch: u64) -> Op {
-    Op::Instance(Box::new(contract::saved(row, Epoch(epoch)).into()))
+fn op(row: &Instance, epoch: u64) -> SaveOp {
+    SaveOp::Instance(Box::new(contract::saved(row, Epoch(epoch)).into()))
 }
 
 fn next(row: &Instance) -> Instance {
@@ -16,8 +16,8 @@ fn next(row: &Instance) -> Instance {
     next
 }
 
-fn empty() -> Known {
-    Known { epoch: Epoch(1), ..Known::default() }
+fn empty() -> TableState {
+    TableState { epoch: Epoch(1), ..TableState::default() }
 }
 
 #[test]
@@ -26,9 +26,9 @@ fn a_conflict_is_the_answer_to_one_saver_alone() {
         (contract::instance("a"), contract::instance("b"), contract::instance("c"));
     bad.version = Version(7);
     let plan = plan(&[op(&bad, 1), op(&good, 1), op(&late, 0)], empty());
-    assert!(matches!(plan.answers[0], Err(Failure::Conflict(ref id)) if id == "b"));
-    assert!(matches!(plan.answers[1], Ok(Answer::Done)));
-    assert!(matches!(plan.answers[2], Err(Failure::Fenced(Epoch(0)))));
+    assert!(matches!(plan.answers[0], Err(SaveFailure::Conflict(ref id)) if id == "b"));
+    assert!(matches!(plan.answers[1], Ok(SaveAnswer::Done)));
+    assert!(matches!(plan.answers[2], Err(SaveFailure::Fenced(Epoch(0)))));
     assert_eq!(plan.instances.len(), 1);
 }
 
@@ -51,7 +51,7 @@ fn a_machine_passes_from_one_owner_to_the_next_inside_a_batch() {
     let mut heir = contract::instance("b");
     heir.machine = first.machine.clone();
     let early = plan(&[op(&first, 1), op(&heir, 1), op(&gone, 1)], empty());
-    assert!(matches!(early.answers[1], Err(Failure::Owned(_))));
+    assert!(matches!(early.answers[1], Err(SaveFailure::Owned(_))));
     let late = plan(&[op(&first, 1), op(&gone, 1), op(&heir, 1)], empty());
     assert!(late.answers.iter().all(Result::is_ok), "{:?}", late.answers);
     let order: Vec<_> = late.instances.iter().map(|row| row.0.as_str()).collect();
@@ -59,11 +59,11 @@ fn a_machine_passes_from_one_owner_to_the_next_inside_a_batch() {
 }
 
 #[test]
-fn a_refused_save_asks_nothing_of_the_tables() {
+fn a_refused_save_writes_nothing() {
     let mut bad = contract::saved(&contract::instance("a"), Epoch(1));
     bad.replaces = Version(3);
     bad.exit = Some(contract::exit_record(&bad.row));
-    let plan = plan(&[Op::Instance(Box::new(bad.into()))], empty());
+    let plan = plan(&[SaveOp::Instance(Box::new(bad.into()))], empty());
     assert!(plan.is_empty() && plan.exits.is_empty() && plan.events.is_empty());
 }
 
@@ -75,14 +75,14 @@ fn a_ledger_save_that_is_repeated_in_a_batch_counts_once() {
         write: WriteId(u64::MAX),
         ..JobSave::default()
     };
-    let ops = [0; 2].map(|_| Op::Jobs(Box::new(save.clone().into())));
+    let ops = [0; 2].map(|_| SaveOp::Jobs(Box::new(save.clone().into())));
     let plan = plan(&ops, empty());
     assert!(plan.answers.iter().all(Result::is_ok));
     assert_eq!((plan.writes.len(), plan.jobs.len()), (1, 1));
 }
 
 #[test]
-fn a_tombstone_that_a_later_save_forgets_is_not_dug() {
+fn a_tombstone_that_a_later_save_forgets_is_not_written() {
     let bury = |number, at, write, forget| {
         let save = JobSave {
             tombstones: vec![(contract::job_id(number), contract::stamp(at))],
@@ -91,7 +91,7 @@ fn a_tombstone_that_a_later_save_forgets_is_not_dug() {
             write: WriteId(write),
             ..JobSave::default()
         };
-        Op::Jobs(Box::new(save.into()))
+        SaveOp::Jobs(Box::new(save.into()))
     };
     let plan = plan(&[bury(1, 10, 1, None), bury(2, 50, 2, Some(contract::stamp(20)))], empty());
     let kept: Vec<_> = plan.tombstones.iter().map(|((_, number), _)| *number).collect();

@@ -1,4 +1,4 @@
-//! What is read off the board when somebody asks for the figures.
+//! What is read from the registry when the metrics are scraped.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -17,26 +17,26 @@ use crate::ports::ForgeFigures;
 const OPEN: [JobState; 4] =
     [JobState::Waiting, JobState::Queued, JobState::Offered, JobState::Running];
 
-/// Holds the board of one moment.
+/// The state of the fleet at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Board {
     /// The pools: all of the configuration and all that left it, by name.
     pub pools: BTreeMap<String, BoardPool>,
     pub forges: BTreeMap<String, ForgeFigures>,
     pub now: Timestamp,
-    /// What came of the reaper's questions.
+    /// The answers to the reaper's requests.
     pub request_counts: BTreeMap<(Reason, &'static str), u64>,
-    /// Machines nobody answers for.
+    /// Machines without an owner.
     pub leaks: u64,
     /// Broken invariants since the start.
     pub violations: u64,
-    /// Letters that found nobody since the start.
+    /// Messages between actors that reached no recipient, since the start.
     pub lost_messages: u64,
     /// Whether this daemon leads: 1 or 0.
     pub leader: u8,
 }
 
-/// Holds one pool of the board; jobs that no pool serves are under the name `none`.
+/// One pool; jobs that no pool serves are under the name `none`.
 #[derive(Clone, Debug, Default)]
 pub struct BoardPool {
     pub states: StateCounts,
@@ -65,14 +65,14 @@ impl Board {
                 .get_or_create(&AskLabels { reason: reason.as_str(), answer })
                 .inc_by(*count);
         }
-        to.register("reaper_asks", "What came of the reaper's questions.", request_counts);
-        gauge(&mut to, "leaks", "Machines nobody answers for; must read 0.", self.leaks);
+        to.register("reaper_asks", "Answers to the requests of the reaper.", request_counts);
+        gauge(&mut to, "leaks", "Machines without an owner; must read 0.", self.leaks);
         gauge(&mut to, "leader", "Whether this daemon leads.", self.leader.into());
         counter(&mut to, "invariant_violations", "Must read 0.", self.violations);
         counter(
             &mut to,
             "lost_letters",
-            "Letters between actors that found nobody.",
+            "Messages between actors that reached no recipient.",
             self.lost_messages,
         );
         to

@@ -1,5 +1,5 @@
-//! How well we hear a forge: what its webhooks did not bring, how late they came, whose clock is
-//! wrong, and how long it will still send jobs to the runners we have.
+//! How well webhooks of a forge arrive: how many are missed, how late they come, how far the clocks
+//! differ, and how long the forge will still send jobs to our runner versions.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use prometheus_client::registry::Registry;
 use super::labels::ForgeLabel;
 use crate::ports::{ForgeFigures, LATENESS_STEPS, Lateness, WebhookFigures};
 
-/// What is told of a version that does not end soon: the figure says that nothing is near.
-const FAR: i64 = 999;
+/// The value when no runner version ends soon.
+const NO_END_DAYS: i64 = 999;
 
 /// Writes the figures of all forges.
 pub(super) fn register(forges: &BTreeMap<String, ForgeFigures>, now: Timestamp, to: &mut Registry) {
@@ -29,7 +29,7 @@ pub(super) fn register(forges: &BTreeMap<String, ForgeFigures>, now: Timestamp, 
     let missed = counted(|webhooks| webhooks.missed);
     to.register(
         "webhooks_missed",
-        "Deliveries about jobs that nobody took at the first try, by the forge's own log.",
+        "Deliveries about jobs that failed at the first try, by the forge's own log.",
         missed,
     );
     let logged = counted(|webhooks| webhooks.logged);
@@ -37,19 +37,19 @@ pub(super) fn register(forges: &BTreeMap<String, ForgeFigures>, now: Timestamp, 
     let found = counted(|webhooks| webhooks.found_by_asking);
     to.register(
         "jobs_found_by_asking",
-        "Jobs older than a minute that no webhook had told of.",
+        "Jobs older than a minute that no webhook had reported.",
         found,
     );
     let lateness = forges.iter().map(|(forge, it)| (forge.clone(), it.webhooks.lateness.clone()));
     to.register(
         "webhook_lateness_seconds",
-        "How long after it happened a webhook told of it.",
-        Late(lateness.collect()),
+        "Time from an event to its webhook.",
+        LatenessHistogram(lateness.collect()),
     );
     let (clocks, days) = (Family::<ForgeLabel, Gauge>::default(), Family::default());
     for (forge, figures) in forges {
         clocks.get_or_create(&label(forge)).set(figures.clock_ahead_seconds);
-        let left = figures.ending.iter().map(|it| it.days_left(now)).min().unwrap_or(FAR);
+        let left = figures.ending.iter().map(|it| it.days_left(now)).min().unwrap_or(NO_END_DAYS);
         Family::<ForgeLabel, Gauge>::get_or_create(&days, &label(forge)).set(left);
     }
     to.register("forge_clock_ahead_seconds", "How far our clock is ahead of the forge's.", clocks);
@@ -66,9 +66,9 @@ fn label(forge: &str) -> ForgeLabel {
 
 /// Writes what was counted elsewhere as histograms, one a forge.
 #[derive(Debug)]
-struct Late(BTreeMap<String, Lateness>);
+struct LatenessHistogram(BTreeMap<String, Lateness>);
 
-impl EncodeMetric for Late {
+impl EncodeMetric for LatenessHistogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
         for (forge, late) in &self.0 {
             let labels = label(forge);

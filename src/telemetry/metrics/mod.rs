@@ -3,7 +3,7 @@
 //! Three sources. *Counters and histograms of events* come from the chronicle, which misses none
 //! ([`Recorder`]); what an event does not say (pool, dates) is read from the row it is about, and a
 //! row that cannot be had is counted under the pool `unknown`, never left out. *Gauges* are read off
-//! the board when somebody asks ([`Board`]), so they cannot drift. *Calls* are counted where they
+//! the registry when they are scraped ([`Board`]), so they cannot drift. *Calls* are counted where they
 //! are made. Labels are bounded: pools, providers and forges are those of the configuration, the
 //! rest are words of closed lists; never an instance, a job or a text.
 
@@ -134,7 +134,7 @@ impl Metrics {
         to.register("config_reloads", "Edits of the configuration.", self.reloads.clone());
         to.register("create_seconds", "From create call to machine seen.", self.create.clone());
         to.register("boot_seconds", "From machine seen to runner ready.", self.boot.clone());
-        to.register("ready_seconds", "From wish to runner ready.", self.ready.clone());
+        to.register("ready_seconds", "From the new row to runner ready.", self.ready.clone());
         to.register("delete_seconds", "From delete to proven gone.", self.delete.clone());
         to.register("job_queue_seconds", "From queued to running here.", self.queue.clone());
         to.register("job_run_seconds", "From running here to over.", self.run.clone());

@@ -1,4 +1,4 @@
-//! Counts events as the chronicle tells them; only the leader counts, so that nobody counts twice.
+//! Counts events of the chronicle; only the leader counts, so that no event is counted twice.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::telemetry::chronicle::Listener;
 pub(super) const CAUSES: [&str; 5] =
     ["refused", "lapsed", "requeued", "displaced", "instance_ended"];
 /// How many jobs of a pool may wait for a create to be matched with.
-const WAITING: usize = 1000;
+const MAX_WAITING_JOBS: usize = 1000;
 
 pub struct Recorder {
     metrics: Arc<Metrics>,
@@ -29,7 +29,7 @@ pub struct Recorder {
     records: Arc<dyn Records>,
     status: Arc<Status>,
     /// Instances that are not gone.
-    known: BTreeMap<InstanceId, Known>,
+    known: BTreeMap<InstanceId, InstanceProgress>,
     /// Jobs that no create was matched with, by pool, in order.
     waiting: BTreeMap<PoolId, VecDeque<(JobId, Timestamp)>>,
     /// Jobs whose offer ended unserved, since then.
@@ -38,7 +38,7 @@ pub struct Recorder {
 
 /// What was counted of an instance already.
 #[derive(Default)]
-struct Known {
+struct InstanceProgress {
     /// When the job was heard of that its create is matched with.
     heard: Option<Timestamp>,
     created: bool,
@@ -47,7 +47,7 @@ struct Known {
 }
 
 impl Recorder {
-    /// Makes one that has counted nothing.
+    /// Creates a recorder that has counted nothing.
     pub fn new(
         metrics: Arc<Metrics>,
         board: Arc<Registry>,
@@ -71,7 +71,7 @@ impl Recorder {
         } else if let What::Recorded(verdict) = &event.what {
             self.died(id, pool, *verdict).await;
         } else if let (What::Respawned { .. }, Some(row)) = (&event.what, row.as_deref()) {
-            // Whatever was before is not counted again.
+            // What happened before the restart is not counted again.
             let known = self.known.entry(id.clone()).or_default();
             (known.created, known.ready) = (row.seen_at.is_some(), row.ready_at.is_some());
         }
@@ -124,7 +124,7 @@ impl Recorder {
         if let What::Routed(pool) = &event.what {
             let line = self.waiting.entry(pool.clone()).or_default();
             let heard = self.board.job(id).map_or(event.at, |job| job.heard_at);
-            if line.len() < WAITING && !line.iter().any(|(waits, _)| waits == id) {
+            if line.len() < MAX_WAITING_JOBS && !line.iter().any(|(waits, _)| waits == id) {
                 line.push_back((id.clone(), heard));
             }
         } else if let What::ExecutingOn(_) = &event.what {
@@ -165,7 +165,7 @@ impl Recorder {
         self.stranded.insert(id.clone(), at);
     }
 
-    /// Notes that a job is no longer stranded.
+    /// Records that a job is no longer stranded.
     fn found(&mut self, id: &JobId, at: Timestamp) {
         let pool = self.board.job(id).and_then(|job| job.pool.clone());
         if let (Some(since), Some(pool)) = (self.stranded.remove(id), pool) {
@@ -195,13 +195,13 @@ fn observe(histogram: &ByPool, pool: &PoolId, from: Timestamp, to: Timestamp) {
 
 #[async_trait]
 impl Listener for Recorder {
-    async fn hear(&mut self, told: &Sequenced) {
+    async fn on_event(&mut self, event: &Sequenced) {
         if !matches!(self.status.shown().stage, Stage::Leading | Stage::Stopping) {
             return;
         }
-        match &told.event.subject {
-            Subject::Instance(id) => self.of_instance(id, &told.event).await,
-            Subject::Job(id) => self.of_job(id, &told.event).await,
+        match &event.event.subject {
+            Subject::Instance(id) => self.of_instance(id, &event.event).await,
+            Subject::Job(id) => self.of_job(id, &event.event).await,
             Subject::Pool(_) => {}
         }
     }

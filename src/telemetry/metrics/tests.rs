@@ -68,7 +68,7 @@ fn how_well_webhooks_arrive_is_shown() {
 }
 
 #[test]
-fn calls_and_commits_are_counted_where_they_are_made() {
+fn calls_and_commits_raise_their_figures() {
     let metrics = Metrics::default();
     metrics.count_call("local", "create", "refused", Duration::from_millis(30));
     metrics.count_commit(7, Duration::from_millis(2));

@@ -1,17 +1,17 @@
-//! Tells people when one of them is needed: by a message to a chat or a webhook of theirs.
+//! Notifies people when they are needed, by a message to a chat or webhook.
 //!
 //! ```text
 //!   chronicle ── ends that are not normal ──┐
-//!   board, every few seconds ── stuck, leaks, ├─▶ desk (told already? too many?) ─▶ words ─▶ post
-//!     breakers, queues, refused edits ───────┘
+//!   registry, every few seconds ── stuck, ───┼─▶ router (sent already? too many?) ─▶ text ─▶ outgoing
+//!     leaks, breakers, queues, bad configs ──┘
 //! ```
 //!
-//! What holds is told once, and again when it still holds an hour later; what happens is told each
-//! time, up to so many an hour, and the next message says how many were not told. Only the leader
-//! tells. The address is a secret: it is in no log and no error.
+//! A condition is sent once, and again when it still holds an hour later; an event is sent each time, up
+//! to so many an hour, and the next message says how many were suppressed. Only the leader sends.
+//! The address is a secret: it is in no log and no error.
 
+mod conditions;
 mod router;
-mod sights;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ use crate::ports::{Sequenced, Stage, Status};
 use router::NoticeRouter;
 pub use router::{Notice, Occasion};
 
-/// How often the board is looked at.
-const BOARD_POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// How many ends may wait to be told of; what comes beyond is counted as not told.
-const QUEUE: usize = 256;
+/// How often the conditions are checked.
+const CONDITION_POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// How many ends may wait to be sent; more are dropped.
+const MAX_QUEUED_NOTICES: usize = 256;
 const PEOPLE: Receiver = Receiver { name: "receiver", setting: "notify.url" };
 
-/// What the notifier looks at.
+/// What the notifier reads.
 #[derive(Clone)]
 pub struct Sources {
     pub registry: Arc<Registry>,
@@ -49,27 +49,27 @@ pub struct Sources {
     pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// The configuration in force.
     pub config: Arc<ArcSwap<Config>>,
-    /// Returns how many machines nobody answers for.
+    /// Returns how many machines have no owner.
     pub leaks: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
-/// Hears of ends for the notifier.
-pub struct Ear {
+/// Takes ends from the chronicle.
+pub struct EndListener {
     sources: Sources,
     tell: mpsc::Sender<Notice>,
 }
 
-/// Makes an ear for the chronicle, and what tells of everything once it is polled.
-pub fn notifier(sources: Sources) -> (Ear, impl Future<Output = ()> + Send + 'static) {
-    let (tell, notices) = mpsc::channel(QUEUE);
-    (Ear { sources: sources.clone(), tell }, run(sources, notices))
+/// Creates the listener for the chronicle, and the task that sends once it is polled.
+pub fn notifier(sources: Sources) -> (EndListener, impl Future<Output = ()> + Send + 'static) {
+    let (tell, notices) = mpsc::channel(MAX_QUEUED_NOTICES);
+    (EndListener { sources: sources.clone(), tell }, run(sources, notices))
 }
 
 #[async_trait]
-impl Listener for Ear {
-    async fn hear(&mut self, told: &Sequenced) {
+impl Listener for EndListener {
+    async fn on_event(&mut self, event: &Sequenced) {
         let (Subject::Instance(id), What::Recorded(verdict)) =
-            (&told.event.subject, &told.event.what)
+            (&event.event.subject, &event.event.what)
         else {
             return;
         };
@@ -78,38 +78,40 @@ impl Listener for Ear {
             return;
         }
         let Ok(Some(record)) = self.sources.records.exit(id).await else { return };
-        // A full line means a flood; the desk could not tell of all of them either.
+        // A full queue means a flood, of which the router would suppress most anyway.
         drop(self.tell.try_send(Notice::death(&record)));
     }
 }
 
-/// Returns whether an end needs nobody's attention.
+/// Returns whether an end needs no attention.
 pub(super) fn is_normal(verdict: VerdictClass) -> bool {
     matches!(verdict, VerdictClass::Clean | VerdictClass::Removed | VerdictClass::Forced)
 }
 
 async fn run(sources: Sources, mut notices: mpsc::Receiver<Notice>) {
     let (mut router, mut outgoing) = (NoticeRouter::default(), Outgoing::new(PEOPLE));
-    let mut glances = tokio::time::interval(BOARD_POLL_INTERVAL);
+    let mut ticks = tokio::time::interval(CONDITION_POLL_INTERVAL);
     loop {
         let events = tokio::select! {
             Some(notice) = notices.recv() => vec![notice],
-            _ = glances.tick() => Vec::new(),
+            _ = ticks.tick() => Vec::new(),
         };
         let config = sources.config.load_full();
         let Some(notify) = &config.notify else { continue };
         let now = (sources.now)();
-        let holds = sights::holds(&sources, notify, now);
-        let mut messages = router.of_what_holds(holds, notify, now);
+        let conditions = conditions::current(&sources, notify, now);
+        let mut messages = router.of_conditions(conditions, notify, now);
         messages
             .extend(events.into_iter().filter_map(|notice| router.of_event(notice, notify, now)));
-        for (notice, untold) in messages {
-            let text = worded(&notice, notify, &config.daemon.name, untold);
+        for (notice, suppressed) in messages {
+            let text = text_of(&notice, notify, &config.daemon.name, suppressed);
             let message = message(&notice, &config.daemon.name, &text);
             let url = notify.url.expose().trim();
             match outgoing.deliver(url, std::iter::empty(), message).await {
-                Ok(()) => debug!(notice.occasion = notice.occasion.as_str(), "told: {text}"),
-                Err(why) => warn!("nobody could be told of `{}`: {why}", notice.sentence),
+                Ok(()) => {
+                    debug!(notice.occasion = notice.occasion.as_str(), "notification sent: {text}");
+                }
+                Err(why) => warn!("notification `{}` not delivered: {why}", notice.sentence),
             }
         }
     }
@@ -128,7 +130,7 @@ fn message(notice: &Notice, fleet: &str, text: &str) -> String {
     message.to_string()
 }
 
-fn worded(notice: &Notice, notify: &Notify, fleet: &str, untold: u32) -> String {
+fn text_of(notice: &Notice, notify: &Notify, fleet: &str, suppressed: u32) -> String {
     let fields = BTreeMap::from([
         ("fleet", fleet),
         ("occasion", notice.occasion.as_str()),
@@ -138,7 +140,7 @@ fn worded(notice: &Notice, notify: &Notify, fleet: &str, untold: u32) -> String 
     ]);
     let mut text = String::new();
     let mut rest = notify.template.as_str();
-    // Read once from the left: what a field brings in is never taken for a field.
+    // Read once from the left: text that a field inserts is never expanded again.
     while let Some((before, after)) = rest.split_once('{') {
         text.push_str(before);
         let field = after.split_once('}').and_then(|(name, tail)| Some((*fields.get(name)?, tail)));
@@ -147,10 +149,10 @@ fn worded(notice: &Notice, notify: &Notify, fleet: &str, untold: u32) -> String 
         rest = tail;
     }
     text.push_str(rest);
-    if untold > 0 {
+    if suppressed > 0 {
         text += " (";
-        text += &untold.to_string();
-        text += " more were not told, to spare you)";
+        text += &suppressed.to_string();
+        text += " more suppressed)";
     }
     text
 }

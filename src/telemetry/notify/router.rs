@@ -1,4 +1,4 @@
-//! Whether somebody is told: once while something holds, and not too often; plain decisions.
+//! Decides whether a notice is sent: a condition once while it holds, and never too many an hour.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use ostler_actors::model::{ExitRecord, Timestamp, is_due};
 
 use crate::config::Notify;
 
-/// What still holds after so long is told again.
-const AGAIN: Duration = Duration::from_hours(1);
+/// A condition that still holds after this long is sent again.
+const REPEAT_INTERVAL: Duration = Duration::from_hours(1);
 /// The time messages are counted over.
 const RATE_WINDOW: Duration = Duration::from_hours(1);
 
-/// Names what is told; the words are those of `notify.on`.
+/// What a notice is about; the names are those of `notify.on`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Occasion {
     /// An instance ended as it should not.
@@ -25,12 +25,12 @@ pub enum Occasion {
     Leak,
     /// A job waits for too long.
     Queue,
-    /// An edit of the configuration was refused.
+    /// The configuration on disk is not in force.
     Config,
 }
 
 impl Occasion {
-    /// Returns the word of `notify.on`.
+    /// Returns the name in `notify.on`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Death => "death",
@@ -47,14 +47,14 @@ impl Occasion {
 pub struct Notice {
     pub occasion: Occasion,
     pub subject: String,
-    /// What is the matter.
+    /// What happened.
     pub sentence: String,
     /// What to do first.
     pub advice: String,
 }
 
 impl Notice {
-    /// Tells of an end.
+    /// Returns the notice of an end.
     pub fn death(record: &ExitRecord) -> Self {
         let (instance, pool) = (&record.instance, &record.pool);
         let verdict = &record.verdict;
@@ -73,44 +73,44 @@ impl Notice {
     }
 }
 
-/// Remembers what was told.
+/// Remembers what was sent.
 #[derive(Debug, Default)]
 pub(super) struct NoticeRouter {
-    /// What holds and was told, with the date.
+    /// The conditions that were sent and still hold, with the date.
     holding: BTreeMap<(Occasion, String), Timestamp>,
     /// When messages went out, oldest first.
     sent: VecDeque<Timestamp>,
-    untold: u32,
+    suppressed: u32,
 }
 
 impl NoticeRouter {
-    /// Decides about everything that holds now; each with how many were not told before it.
-    pub(super) fn of_what_holds(
+    /// Returns the conditions to send now, each with how many notices were suppressed before it.
+    pub(super) fn of_conditions(
         &mut self,
-        holds: Vec<Notice>,
+        conditions: Vec<Notice>,
         notify: &Notify,
         now: Timestamp,
     ) -> Vec<(Notice, u32)> {
         let key = |notice: &Notice| (notice.occasion, notice.subject.clone());
-        let keys: Vec<_> = holds.iter().map(key).collect();
-        // What is over may be told again when it comes back.
+        let keys: Vec<_> = conditions.iter().map(key).collect();
+        // A condition that is over may be sent again when it comes back.
         self.holding.retain(|held, _| keys.contains(held));
-        let mut told = Vec::new();
-        for notice in holds {
+        let mut due = Vec::new();
+        for notice in conditions {
             let known = self.holding.get(&key(&notice));
-            if known.is_some_and(|at| !is_due(*at, AGAIN, now)) {
+            if known.is_some_and(|at| !is_due(*at, REPEAT_INTERVAL, now)) {
                 continue;
             }
             let key = key(&notice);
             if let Some(message) = self.of_event(notice, notify, now) {
                 self.holding.insert(key, now);
-                told.push(message);
+                due.push(message);
             }
         }
-        told
+        due
     }
 
-    /// Decides about something that happened.
+    /// Returns an event to send, with how many notices were suppressed before it.
     pub(super) fn of_event(
         &mut self,
         notice: Notice,
@@ -124,10 +124,10 @@ impl NoticeRouter {
             self.sent.pop_front();
         }
         if self.sent.len() >= usize::try_from(notify.per_hour).unwrap_or(usize::MAX) {
-            self.untold = self.untold.saturating_add(1);
+            self.suppressed = self.suppressed.saturating_add(1);
             return None;
         }
         self.sent.push_back(now);
-        Some((notice, std::mem::take(&mut self.untold)))
+        Some((notice, std::mem::take(&mut self.suppressed)))
     }
 }

@@ -1,4 +1,4 @@
-//! One life as spans: the whole of it, and in it webhook, create, boot, job and delete.
+//! One instance as spans: its whole life, and in it webhook, create, ready, job and delete.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::notify::is_normal;
 
-/// Holds everything that is known about a life that is over.
+/// The records of a deleted instance.
 pub(super) struct Life<'a> {
     pub(super) row: &'a Instance,
     pub(super) events: &'a [Event],
@@ -16,26 +16,29 @@ pub(super) struct Life<'a> {
     pub(super) job: Option<&'a Job>,
 }
 
-/// A part of a life.
-struct Part {
+/// A part of the life of an instance.
+struct SpanPart {
     name: &'static str,
     from: Timestamp,
     to: Timestamp,
 }
 
 impl Life<'_> {
-    /// Returns the spans: the whole first, then its parts in the order of their beginnings.
+    /// Returns the spans: the whole life first, then its parts.
     pub(super) fn spans(&self) -> Vec<Value> {
         let (row, parts) = (self.row, self.parts());
         let begun = parts.iter().map(|part| part.from).min().unwrap_or(row.created_at);
-        let whole =
-            Part { name: "instance", from: begun.min(row.created_at), to: self.last().max(begun) };
+        let whole = SpanPart {
+            name: "instance",
+            from: begun.min(row.created_at),
+            to: self.last().max(begun),
+        };
         let mut root = self.span(&whole);
         root["attributes"] = json!(self.attributes());
         root["events"] = self.events.iter().map(span_event).collect();
         root["status"] = self.status();
         let parent = root["spanId"].clone();
-        let child = |part: &Part| {
+        let child = |part: &SpanPart| {
             let mut span = self.span(part);
             span["parentSpanId"] = parent.clone();
             span
@@ -43,7 +46,7 @@ impl Life<'_> {
         std::iter::once(root).chain(parts.iter().map(child)).collect()
     }
 
-    fn parts(&self) -> Vec<Part> {
+    fn parts(&self) -> Vec<SpanPart> {
         let row = self.row;
         let called = row.create_called_at;
         // An instance that was there before its job was heard of was made for another reason.
@@ -63,12 +66,12 @@ impl Life<'_> {
         let known = |(name, from, to): (&'static str, Option<Timestamp>, Option<Timestamp>)| {
             let (from, to) = (from?, to?);
             // Two clocks may disagree; a part never ends before it begins.
-            Some(Part { name, from, to: to.max(from) })
+            Some(SpanPart { name, from, to: to.max(from) })
         };
         parts.into_iter().filter_map(known).collect()
     }
 
-    fn span(&self, part: &Part) -> Value {
+    fn span(&self, part: &SpanPart) -> Value {
         let id = self.row.id.as_str();
         json!({
             "traceId": number(id, 16),
@@ -99,7 +102,7 @@ impl Life<'_> {
         all
     }
 
-    /// Returns whether the life went as it should; 1 is well, 2 is not.
+    /// Returns the OTLP status: 1 for a normal end, 2 for any other.
     fn status(&self) -> Value {
         match self.end.map(|end| &end.verdict) {
             None => json!({}),
@@ -108,7 +111,7 @@ impl Life<'_> {
         }
     }
 
-    /// Returns when it came to a state, the last time.
+    /// Returns when the instance last entered a state.
     fn at(&self, state: State) -> Option<Timestamp> {
         let came = |event: &&Event| matches!(event.what, What::Moved { to, .. } if to == state);
         self.events.iter().rev().find(came).map(|event| event.at)
@@ -140,7 +143,7 @@ fn attribute(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-/// Returns a number that is the same whenever the same life is told.
+/// Returns an id that is the same whenever the same instance is sent.
 fn number(of: &str, bytes: usize) -> String {
     let hash = digest(&SHA256, of.as_bytes());
     let mut text = String::with_capacity(2 * bytes);

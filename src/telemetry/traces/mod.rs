@@ -1,14 +1,14 @@
-//! The lives of instances as traces, for whoever collects OpenTelemetry.
+//! Sends finished instances as OpenTelemetry traces.
 //!
 //! ```text
-//!   chronicle ── `deleted` ──▶ Ear ── the whole life, from the records ──▶ life.rs ──▶ collector
+//!   chronicle ── `deleted` ──▶ TraceListener ── the records of the instance ──▶ life.rs ──▶ collector
 //! ```
 //!
-//! A trace is sent when a life is over, so nothing is kept in memory while it lasts and a restart
-//! loses none. Its numbers come from the instance's name: a life that is sent twice is one trace.
-//! Off unless `OTEL_EXPORTER_OTLP_ENDPOINT` is set; spoken is OTLP over HTTP in JSON, which needs no
-//! library. A collector that is away costs its traces and nothing else: the line is bounded, each
-//! message is tried twice, and trouble is told in the log once until it is over.
+//! A trace is sent when the instance is deleted, so nothing is kept in memory meanwhile and a restart
+//! loses none. Its ids come from the instance's name: an instance that is sent twice is one trace.
+//! Off unless `OTEL_EXPORTER_OTLP_ENDPOINT` is set. The protocol is OTLP over HTTP in JSON, which needs
+//! no library. A collector that is down costs its traces and nothing else: the queue is bounded, each
+//! message is sent twice at most, and the log reports the failure once until it is over.
 
 mod life;
 
@@ -30,42 +30,42 @@ use crate::ports::{Stage, Status};
 use life::Life;
 
 const COLLECTOR: Receiver = Receiver { name: "collector", setting: "OTEL_EXPORTER_OTLP_ENDPOINT" };
-/// How many lives may wait to be sent; what comes beyond is not sent.
-const QUEUE: usize = 1_000;
-/// How many lives are sent together.
-const TOGETHER: usize = 64;
+/// How many traces may wait to be sent; more are dropped.
+const MAX_QUEUED_TRACES: usize = 1_000;
+/// How many traces are sent together.
+const MAX_TRACES_PER_MESSAGE: usize = 64;
 
-/// Hears of lives that are over.
-pub struct Ear {
+/// Takes deleted instances from the chronicle.
+pub struct TraceListener {
     records: Arc<dyn Records>,
     status: Arc<Status>,
     tell: mpsc::Sender<Vec<Value>>,
 }
 
-/// Makes an ear for the chronicle, and what sends traces once it is polled.
+/// Creates the listener for the chronicle, and the task that sends once it is polled.
 pub fn tracer(
     collector: Collector,
     installation: String,
     records: Arc<dyn Records>,
     status: Arc<Status>,
-) -> (Ear, impl Future<Output = ()> + Send + 'static) {
-    let (tell, lives) = mpsc::channel(QUEUE);
-    (Ear { records, status, tell }, send_all(collector, installation, lives))
+) -> (TraceListener, impl Future<Output = ()> + Send + 'static) {
+    let (tell, lives) = mpsc::channel(MAX_QUEUED_TRACES);
+    (TraceListener { records, status, tell }, send_all(collector, installation, lives))
 }
 
 #[async_trait]
-impl Listener for Ear {
-    async fn hear(&mut self, told: &Sequenced) {
+impl Listener for TraceListener {
+    async fn on_event(&mut self, event: &Sequenced) {
         let (Subject::Instance(id), What::Moved { to: State::Deleted, .. }) =
-            (&told.event.subject, &told.event.what)
+            (&event.event.subject, &event.event.what)
         else {
             return;
         };
-        // Only the leader tells, so that nobody tells twice; the last words of a leader count.
+        // Only the leader sends, so that no trace is sent twice; a leader that stops still sends.
         if !matches!(self.status.shown().stage, Stage::Leading | Stage::Stopping) {
             return;
         }
-        let subject = &told.event.subject;
+        let subject = &event.event.subject;
         let (Ok(Some(row)), Ok(events)) =
             (self.records.instance(id).await, self.records.timeline(subject).await)
         else {
@@ -78,7 +78,7 @@ impl Listener for Ear {
             None => None,
         };
         let life = Life { row: &row, events: &events, end: end.as_ref(), job: job.as_ref() };
-        // A full line means that nobody takes them; it is said where they are sent.
+        // A full queue means that the collector takes none; the task that sends logs that.
         drop(self.tell.try_send(life.spans()));
     }
 }
@@ -91,15 +91,15 @@ async fn send_all(
     let mut outgoing = Outgoing::new(COLLECTOR);
     let mut away = false;
     let mut batch = Vec::new();
-    while lives.recv_many(&mut batch, TOGETHER).await > 0 {
+    while lives.recv_many(&mut batch, MAX_TRACES_PER_MESSAGE).await > 0 {
         let spans: Vec<Value> = batch.drain(..).flatten().collect();
         let text = life::message(&installation, &spans).to_string();
         let headers = collector.headers.iter();
         let headers = headers.map(|(name, value)| (name.as_str(), value.expose_secret()));
         let sent = outgoing.deliver(collector.url.as_str(), headers, text).await;
         match sent {
-            Ok(()) if away => info!("the trace collector answers again"),
-            Err(why) if !away => warn!("traces are not taken, and are lost until they are: {why}"),
+            Ok(()) if away => info!("trace collector: answers again"),
+            Err(why) if !away => warn!("trace collector: traces are lost: {why}"),
             Ok(()) | Err(_) => {}
         }
         away = sent.is_err();

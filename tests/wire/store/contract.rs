@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::{LONG, file, on_both, run};
 use crate::support::postgres::Postgres;
 
-/// Opens files, and keeps the folders and the tenures until the end.
+/// Opens files, and keeps the folders and the leases until the end.
 struct Files {
     folders: Mutex<Vec<TempDir>>,
     leadership: Mutex<Option<Lease>>,

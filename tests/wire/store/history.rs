@@ -49,7 +49,7 @@ fn pages_neither_repeat_nor_skip_while_rows_come_and_change() {
         let of = InstanceQuery { pool: Some("another".into()), ..InstanceQuery::default() };
         assert!(store.instances(&of, &page(9, None)).await.expect("a page").items.is_empty());
         let wrong = store.instances(&of, &page(9, Some("nonsense".into()))).await;
-        assert!(wrong.expect_err("no cursor").to_string().contains("begin without one"));
+        assert!(wrong.expect_err("no cursor").to_string().contains("start without one"));
     });
 }
 

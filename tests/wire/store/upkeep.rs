@@ -79,7 +79,7 @@ fn a_backup_taken_from_a_running_store_restores_into_either_engine() {
                 assert!(again.contains("will not"), "{again}");
                 let (store, lease) = open(&target).await;
                 check_furnished(&store, controller.as_str()).await;
-                assert_eq!(lease.epoch().0, 2, "tenures go on counting");
+                assert_eq!(lease.epoch().0, 2, "epochs go on counting");
                 // Numbers go on as well.
                 store.accept(delivery("another"), notice(2)).await.expect("a delivery");
                 let row = next(&instance("linux-1"));

@@ -10,7 +10,7 @@ use super::error::OpenError;
 
 /// Names a store. Shown without secrets.
 #[derive(Clone)]
-pub enum Place {
+pub enum StoreLocation {
     Sqlite(PathBuf),
     /// A database on a server.
     Postgres(Box<Server>),
@@ -20,7 +20,7 @@ pub enum Place {
 #[derive(Clone)]
 pub struct Server(pub(super) PgConnectOptions);
 
-impl Place {
+impl StoreLocation {
     /// Reads a URL: `sqlite://path` or `postgres://…`.
     pub fn parse(url: &str) -> Result<Self, OpenError> {
         let bad = |why: &str| OpenError::Url { why: why.into() };
@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for StoreLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sqlite(path) => write!(f, "sqlite://{}", path.display()),
@@ -71,7 +71,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for StoreLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -83,10 +83,11 @@ mod tests {
 
     #[test]
     fn a_place_is_shown_without_its_password() {
-        let place = Place::parse("postgres://me:hunter2@db.example:5433/fleet").expect("a URL");
+        let place =
+            StoreLocation::parse("postgres://me:hunter2@db.example:5433/fleet").expect("a URL");
         assert_eq!(place.to_string(), "postgres://db.example:5433/fleet");
         assert!(!format!("{place:?}").contains("hunter2"));
-        let place = Place::parse("sqlite://var/ostler.db").expect("a URL");
+        let place = StoreLocation::parse("sqlite://var/ostler.db").expect("a URL");
         assert_eq!(place.to_string(), "sqlite://var/ostler.db");
     }
 
@@ -99,7 +100,7 @@ mod tests {
             ("sqlite://a.db?mode=ro", "write `sqlite://PATH`"),
             ("postgres://me:hunter2@db:notaport/x", "cannot be read"),
         ] {
-            let error = Place::parse(url).expect_err(url).to_string();
+            let error = StoreLocation::parse(url).expect_err(url).to_string();
             assert!(error.contains(hint), "{url}: {error}");
             assert!(!error.contains("hunter2"), "{error}");
         }

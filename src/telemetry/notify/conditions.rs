@@ -1,4 +1,4 @@
-//! What the board shows that somebody should know.
+//! The conditions that people should know of, read from the registry and the status.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::{Notice, Occasion, Sources};
 use crate::config::Notify;
 use crate::ports::Stage;
 
-/// Returns everything that holds now.
-pub(super) fn holds(sources: &Sources, notify: &Notify, now: Timestamp) -> Vec<Notice> {
+/// Returns the conditions that hold now.
+pub(super) fn current(sources: &Sources, notify: &Notify, now: Timestamp) -> Vec<Notice> {
     let shown = sources.status.shown();
     let mut notices = Vec::new();
     if let Some(problem) = shown.config_problem {
@@ -18,7 +18,7 @@ pub(super) fn holds(sources: &Sources, notify: &Notify, now: Timestamp) -> Vec<N
         notices.push(Notice {
             occasion: Occasion::Config,
             subject: "configuration".into(),
-            sentence: format!("The last edit of the configuration is not in force: {first}."),
+            sentence: format!("The configuration on disk is not in force: {first}."),
             advice: "Run `ostler check`; the old configuration stays in force until then.".into(),
         });
     }
@@ -39,12 +39,12 @@ pub(super) fn holds(sources: &Sources, notify: &Notify, now: Timestamp) -> Vec<N
     for view in sources.registry.pools() {
         notices.extend(of_pool(&view, now));
     }
-    notices.extend(of_lines(sources, notify, now));
+    notices.extend(of_queues(sources, notify, now));
     notices
 }
 
-/// Tells of jobs that wait for too long, whether their pool could serve them now or not.
-fn of_lines(sources: &Sources, notify: &Notify, now: Timestamp) -> Vec<Notice> {
+/// Returns the queues with a job that waits for too long, whether their pool could serve it or not.
+fn of_queues(sources: &Sources, notify: &Notify, now: Timestamp) -> Vec<Notice> {
     let mut lines: BTreeMap<PoolId, (Timestamp, u32)> = BTreeMap::new();
     for job in sources.registry.jobs() {
         if let (JobState::Queued, Some(pool)) = (job.state(), &job.pool) {
