@@ -53,7 +53,7 @@ pub enum What {
         /// Why.
         why: String,
     },
-    /// A wish was noted, to be granted when it is safe.
+    /// A removal request was noted, to be carried out when it is safe.
     RemovalRequested {
         /// How strongly.
         urgency: Urgency,
@@ -89,7 +89,7 @@ pub enum What {
     DeregisterRefused,
     /// The registration could not be removed for a day and is left to the forge.
     WrittenOff,
-    /// An operator struck it off; whatever is left of it is nobody's any more.
+    /// An operator struck it off; whatever is left of it has no owner any more.
     Forgotten,
     /// A create call got no answer, or one that proves nothing.
     CreateUnanswered(String),
@@ -225,9 +225,9 @@ pub enum Refusal {
     Stale,
     /// The pool's budget for this minute is spent.
     Budget,
-    /// Nobody of that name is here.
+    /// There is no instance of that name.
     Unknown,
-    /// The machine answers to somebody else.
+    /// The machine has another owner.
     Taken,
 }
 
@@ -244,8 +244,8 @@ impl Refusal {
             Self::Unsettled => "its machine's fate is not known yet",
             Self::Stale => "the question is about another attempt",
             Self::Budget => "the budget of this minute is spent",
-            Self::Unknown => "nobody of that name is here",
-            Self::Taken => "the machine answers to somebody else",
+            Self::Unknown => "there is no instance of that name",
+            Self::Taken => "the machine has another owner",
         }
     }
 }

@@ -46,7 +46,7 @@ impl ExitReport {
 pub enum Tail {
     /// At most 200 lines and 64 KiB, control characters escaped.
     Captured(String),
-    /// A normal end; nobody needs it.
+    /// A normal end; the log is not needed.
     NotNeeded,
     /// It could not be had, and why.
     Unavailable(String),

@@ -75,7 +75,7 @@ text_id!(
     ControllerId
 );
 text_id!(
-    /// Names one tenure of the lease; the store remembers every one it ever gave out.
+    /// Names one leadership under the lease; the store remembers every one it ever gave out.
     HolderId
 );
 text_id!(

@@ -37,7 +37,7 @@ pub struct Instance {
     pub state: State,
     /// Since when.
     pub since: Timestamp,
-    /// When the wish for it became durable.
+    /// When it was first recorded.
     pub created_at: Timestamp,
     /// Counts saves.
     pub version: Version,
@@ -45,7 +45,7 @@ pub struct Instance {
     pub write: WriteId,
     /// How many events its timeline has.
     pub events: u32,
-    /// What somebody wants of it, kept beside what is.
+    /// The removal request, kept beside the state.
     pub removal: Option<RemovalRequest>,
     /// When the provider's create was committed to be called; a machine may exist from here on.
     pub create_called_at: Option<Timestamp>,
@@ -93,7 +93,7 @@ impl Instance {
     }
 
     /// Returns whether `name` is or was a registration of this instance. How often a machine
-    /// that was found had been registered nobody knows: it answers to any number.
+    /// that was found had been registered is unknown: it answers to any number.
     pub fn answers_to(&self, name: &RunnerName) -> bool {
         let minted = || (1..=self.mints.max(1)).any(|mint| self.runner_name(mint) == *name);
         if self.adopted { name.is_of(self.machine.as_str()) } else { minted() }
@@ -132,7 +132,7 @@ pub struct Home {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The wish is durable, the name fixed; nothing exists.
+    /// The row is durable, the name fixed; nothing exists.
     PendingCreate,
     /// Create is under way, or its answer lost.
     Creating,
@@ -308,7 +308,7 @@ impl Setup {
     }
 }
 
-/// Holds what somebody wants of an instance; a stronger wish replaces a weaker one.
+/// Holds a removal request; a more urgent one replaces a less urgent one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovalRequest {
     /// How strongly.
@@ -330,7 +330,7 @@ pub struct RequestedBy {
     pub why: String,
 }
 
-/// Orders wishes: `forget` > `force` > `delete` > `retire`.
+/// Orders removal requests: `forget` > `force` > `delete` > `retire`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Urgency {
@@ -364,13 +364,13 @@ pub enum Reason {
     Orphan,
     /// A listing does not name its machine.
     Unlisted,
-    /// Its runner lost the forge: nobody will ever give it work.
+    /// Its runner lost the forge and will never get work.
     Offline,
-    /// The forge does not know its runner any more: nobody will ever give it work.
+    /// The forge does not know its runner any more and will never give it work.
     Unregistered,
     /// Its JIT config was minted and never handed out.
     OfferEnded,
-    /// Something ran here, is over, and nobody can name it.
+    /// Something ran here and is over; its job is not known.
     Spent,
     /// Its host is being emptied.
     HostDrain,
@@ -466,7 +466,7 @@ pub enum End {
     Exited(ExitFacts),
     /// Two direct reads found nothing where it had been.
     Gone {
-        /// Whether somebody else was seen deleting it.
+        /// Whether another program was seen deleting it.
         deleted_externally: bool,
     },
     /// It never came to be.

@@ -13,7 +13,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobFact {
-    /// Held back by a deployment rule; nobody may serve it yet.
+    /// Held back by a deployment rule; it must not be served yet.
     Waiting,
     /// Wants a runner.
     Queued,
@@ -48,7 +48,7 @@ pub enum Conclusion {
     Success,
     /// A step failed.
     Failure,
-    /// Somebody cancelled it, perhaps before a runner picked it up.
+    /// It was cancelled, perhaps before a runner picked it up.
     Cancelled,
     /// It was not needed.
     Skipped,
@@ -158,7 +158,7 @@ impl Job {
         }
     }
 
-    /// Returns whether it wants a runner and nobody is promised to it.
+    /// Returns whether it wants a runner and has no offer.
     pub fn wants_runner(&self) -> bool {
         self.is_live() && self.fact == JobFact::Queued && self.holder().is_none()
     }

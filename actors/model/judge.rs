@@ -38,7 +38,7 @@ pub fn judge(findings: &Findings<'_>) -> Verdict {
 
 /// Returns whether the end of the log is wanted: for every end that is not plainly normal.
 ///
-/// Asked before the verdict is known. Without a warrant somebody else is taking the machine.
+/// Asked before the verdict is known. Without a warrant another program is deleting the machine.
 /// Who was dismissed and left with 0 obeyed.
 pub fn needs_tail(
     end: Option<&End>,
@@ -76,7 +76,7 @@ impl Findings<'_> {
     /// Returns the exit as one story: the owner's own sighting, or else what the remains tell.
     ///
     /// Code and reason are never mixed from two looks: a real 137 beside another look's
-    /// `ContainerStatusUnknown` would be a third story that nobody saw.
+    /// `ContainerStatusUnknown` would be a third story without a witness.
     pub fn exit(&self) -> Option<ExitFacts> {
         let seen = match self.end {
             Some(End::Exited(facts)) => Some(facts),
@@ -165,7 +165,7 @@ impl Ruling {
 
 fn not_created(findings: &Findings<'_>) -> Option<Ruling> {
     match findings.end {
-        // No room is no mistake of anybody: the pool waits until there is some.
+        // No room is no fault: the pool waits until there is some.
         Some(End::NotCreated { why }) if why.contains("exceeded quota") => {
             Some(rule(VerdictClass::Unschedulable, Confidence::High, format!("no room: {why}")))
         }
@@ -222,7 +222,7 @@ fn by_silence(findings: &Findings<'_>) -> Ruling {
         (Some(End::Gone { deleted_externally: true }), _) => rule(
             VerdictClass::DeletedExternally,
             Confidence::High,
-            "somebody else was seen deleting the machine",
+            "another program was seen deleting the machine",
         ),
         (Some(End::Gone { deleted_externally: false }), _) => rule(
             VerdictClass::Vanished,

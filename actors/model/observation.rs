@@ -27,7 +27,7 @@ pub enum Sighting<T> {
 pub enum Observation<T> {
     /// Every page was read.
     Complete(T),
-    /// The listing failed or is partial; it nominates nobody.
+    /// The listing failed or is partial; it nominates nothing.
     Unusable(String),
 }
 
@@ -48,7 +48,7 @@ pub struct MachineView {
     pub began: Began,
     /// Whether its runner is known to be ready for work.
     pub ready: bool,
-    /// Whether somebody asked the provider to delete it.
+    /// Whether the provider was asked to delete it.
     pub leaving: bool,
     /// Where it runs.
     pub host: Option<HostName>,
@@ -59,7 +59,7 @@ pub struct MachineView {
 pub struct Stamp {
     /// The installation.
     pub controller: Option<ControllerId>,
-    /// The tenure that made it.
+    /// The leadership that created it.
     pub holder: Option<HolderId>,
     /// The pool it was made for.
     pub pool: Option<PoolId>,

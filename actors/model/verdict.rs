@@ -61,7 +61,7 @@ pub enum VerdictClass {
     Deadline,
     /// Its host was lost.
     NodeLost,
-    /// Somebody else deleted it.
+    /// Another program deleted it.
     DeletedExternally,
     /// Gone before it was seen to end.
     Vanished,
@@ -141,7 +141,7 @@ impl VerdictClass {
     /// Returns whose fault such an end usually is.
     pub fn usual_fault(self) -> Fault {
         match self {
-            // Nobody's fault is the job's: it is the only one who asked for anything.
+            // Where no other part is at fault it is the job: it alone asked for anything.
             Self::Clean | Self::GuestKilled => Fault::Job,
             Self::Wasted
             | Self::HandshakeLost
@@ -227,7 +227,7 @@ impl fmt::Display for VerdictClass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// The job's own doing, or nobody's.
+    /// The job's own doing, or of no part.
     Job,
     /// The runner program.
     Runner,

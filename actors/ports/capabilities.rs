@@ -1,7 +1,7 @@
 //! What a provider can do beside creating, reading and deleting machines.
 //!
-//! A provider declares it ([`Provider::capabilities`](super::Provider::capabilities)) and nobody
-//! remembers it elsewhere. Nothing here creates or deletes a machine, so a capability may be handed
+//! A provider declares it ([`Provider::capabilities`](super::Provider::capabilities)) and it is
+//! remembered nowhere else. Nothing here creates or deletes a machine, so a capability may be handed
 //! to anyone.
 
 use std::collections::BTreeMap;

@@ -97,7 +97,7 @@ pub struct CreateOrder {
     pub machine: MachineSpec,
     /// The pool, for what a provider derives from it (labels, group, scope).
     pub pool: Arc<PoolSpec>,
-    /// Hosts on which machines did not come up lately; a wish, where the provider has hosts.
+    /// Hosts on which machines did not come up lately, to be avoided where the provider has hosts.
     pub avoid: Vec<HostName>,
     /// Which registration of the instance it is made with; what it says of itself is bound to it.
     pub attempt: u32,

@@ -60,9 +60,9 @@ pub trait Records: Send + Sync {
 pub struct Controller {
     /// This installation.
     pub id: ControllerId,
-    /// The current tenure.
+    /// The current leadership.
     pub holder: HolderId,
-    /// Every tenure there ever was, the current one included.
+    /// Every leadership there ever was, the current one included.
     pub holders: Vec<HolderId>,
 }
 
@@ -80,7 +80,7 @@ pub struct InstanceSave {
     pub row: Instance,
     /// The version it replaces; zero inserts.
     pub replaces: Version,
-    /// The tenure that writes.
+    /// The epoch that writes.
     pub epoch: Epoch,
     /// New or repeated events.
     pub events: Vec<Event>,
@@ -108,7 +108,7 @@ pub struct JobSave {
     pub events: Vec<Event>,
     /// Tombstones older than this may go.
     pub forget_before: Option<Timestamp>,
-    /// The tenure that writes.
+    /// The epoch that writes.
     pub epoch: Epoch,
     /// Marks this save.
     pub write: WriteId,
@@ -120,7 +120,7 @@ pub trait PoolRows: Send + Sync {
     /// Saves a pool's row with its events.
     async fn save(&self, row: PoolRow, events: Vec<Event>, epoch: Epoch) -> Result<(), SaveError>;
 
-    /// Counts somebody else's tenure among ours, because an operator said so; what it made is
+    /// Counts a foreign holder among ours, because an operator said so; what it created is
     /// ours from then on. One that is known already changes nothing.
     async fn adopt_holder(&self, holder: HolderId, epoch: Epoch) -> Result<(), SaveError>;
 }
@@ -155,7 +155,7 @@ pub enum SaveError {
     /// Repeat it, with the same write id, for ever.
     #[error("store did not take the save: {0}")]
     Retry(String),
-    /// Somebody else wrote the row: its writer is not its owner any more.
+    /// Another writer changed the row: this one is not its owner any more.
     #[error("row of `{id}` is at another version than the writer believes")]
     Conflict {
         /// Which row.
@@ -167,7 +167,7 @@ pub enum SaveError {
         /// Which machine.
         machine: MachineName,
     },
-    /// A newer tenure has begun: stop causing effects.
+    /// A newer epoch has begun: stop causing effects.
     #[error("epoch {0} is over")]
     Fenced(Epoch),
 }

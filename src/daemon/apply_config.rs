@@ -85,7 +85,7 @@ impl Daemon {
     }
 
     /// Puts an edit in force while another leads, or says why not.
-    pub(super) async fn apply_while_standing_by(&mut self, config_changes: ConfigChange) {
+    pub(super) async fn apply_in_standby(&mut self, config_changes: ConfigChange) {
         match self.judge(config_changes).await {
             Ok((ready, _)) => {
                 self.put_in_force(ready);
@@ -95,7 +95,7 @@ impl Daemon {
         }
     }
 
-    /// Opens the doors anew for what the records say now: another may have led meanwhile.
+    /// Accepts webhooks for what the records say now: another daemon may have led meanwhile.
     pub(super) async fn accept_webhooks(&mut self) {
         if let Some(live) = self.live().await {
             self.left = scopes_left(&live);

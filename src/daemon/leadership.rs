@@ -1,4 +1,4 @@
-//! One tenure: the lease is ours, a fleet runs under it, until the one or the other ends.
+//! One leadership: the lease is ours, a fleet runs under it, until the one or the other ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,18 +29,18 @@ const LOST_LEASE_STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often schedules are looked at, and an edit is tried again that had to wait.
 const SCHEDULES: Duration = Duration::from_secs(30);
 
-/// Tells how a tenure ended.
+/// Tells how a leadership ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     /// The daemon was asked to stop; the lease was given back.
     Asked,
-    /// Somebody else holds the lease.
+    /// Another daemon holds the lease.
     Lost,
     /// The fleet died again and again.
     Hopeless,
 }
 
-/// Tells why the fleet of a tenure is no longer waited for.
+/// Tells why the fleet of a leadership is no longer waited for.
 enum NextStep {
     Ended(FleetEnd),
     /// It must be started again with other forges, with these providers.
@@ -63,7 +63,7 @@ impl Leadership {
         Self { lease: Arc::new(lease), status, threads }
     }
 
-    /// Runs fleets until the tenure is over.
+    /// Runs fleets until the leadership is over.
     pub(super) async fn run(
         mut self,
         daemon: &mut Daemon,
@@ -88,7 +88,7 @@ impl Leadership {
         daemon.starting = false;
         daemon.status.enter(Stage::Leading);
         daemon.accept_webhooks().await;
-        // Others may have led since: what an earlier tenure of ours showed may be long gone.
+        // Others may have led since: what an earlier leadership of ours showed may be long gone.
         daemon.registry.clear_ownerless();
         loop {
             providers.before_fleet();

@@ -1,4 +1,4 @@
-//! Counts and times every call to a provider, whoever makes it.
+//! Counts and times every call to a provider.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

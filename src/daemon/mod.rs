@@ -1,19 +1,19 @@
 //! The composition root: configuration, store, adapters, fleet, servers, and an orderly end.
 //!
 //! ```text
-//!   open the store ─▶ open the doors ─▶ wait for the lease ─▶ adapters ─▶ fleet
+//!   open the store ─▶ serve HTTP ────▶ wait for the lease ─▶ adapters ─▶ fleet
 //!                                          ▲    standby                    │
 //!                                          └────────── lease lost ─────────┤
-//!   SIGTERM: doors shut, calls finish, lease given back, no machine touched ◀┘
+//!   SIGTERM: no deliveries, calls finish, lease given back, no machine touched ◀┘
 //! ```
 //!
-//! The doors open before the lease is held: a standby takes webhooks too, durably, and the leader
+//! HTTP is served before the lease is held: a standby takes webhooks too, durably, and the leader
 //! finds them in the inbox. A reload that changes pools alone is told to the fleet; one that changes
 //! forges or providers makes the new ones first, then ends the fleet in the orderly way and starts
 //! it again with them, which is safe because a restart touches no machine. What cannot be made
 //! changes nothing.
 //!
-//! At its start the daemon is strict: what it cannot have ends it, and somebody reads why. Later it
+//! At its start the daemon is strict: what it cannot have ends it with an error. Later it
 //! outlasts what is away for a while, standing by.
 
 mod adapters;
@@ -120,7 +120,7 @@ pub enum Ended {
     Hopeless,
 }
 
-/// A daemon whose doors are open.
+/// A daemon that serves HTTP and is ready to lead.
 pub struct Daemon {
     config: Arc<Config>,
     /// The forges of that configuration.
@@ -148,7 +148,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Opens the store and the doors. Must be called on an actix system.
+    /// Opens the store and the HTTP server. Must be called on an actix system.
     pub async fn open(loaded: Loaded, service: Service) -> Result<Self, StartError> {
         let config = Arc::new(loaded.config);
         let state_dir = &config.daemon.state_dir;
@@ -252,12 +252,12 @@ impl Daemon {
         }
     }
 
-    /// Returns how the doors are called.
+    /// Returns the URL of the HTTP server.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Returns where the doors are.
+    /// Returns the address of the HTTP server.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
@@ -342,7 +342,7 @@ fn machine_tokens(seal: &AesSeal) -> Tokens {
 
 /// Waits until the daemon shall stop.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // Whoever could have said it is gone: that says it too.
+    // The sender is gone: nothing could ask to stop any more, so that counts as asking.
     drop(stop.wait_for(|stop| *stop).await);
 }
 

@@ -55,7 +55,7 @@ fn same_servers(old: &Http, new: &Http) -> bool {
 /// Returns why forges and providers may not go or move yet: machines are left there.
 fn refused(old: &Config, new: &Config, live: Option<&[Tie]>) -> Option<String> {
     let Some(live) = live else {
-        let why = "the store does not answer, so nobody knows which forges and providers still \
+        let why = "the store does not answer, so it is not known which forges and providers still \
                    have machines";
         return Some(why.into());
     };

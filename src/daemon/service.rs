@@ -2,7 +2,7 @@
 //!
 //! | when | what |
 //! |---|---|
-//! | the doors are open, leading or standing by | `READY=1` |
+//! | HTTP is served, leading or standing by | `READY=1` |
 //! | an operator asks for a reload, and when it is done or refused | `RELOADING=1`, `READY=1` |
 //! | something changes | `STATUS=` and a sentence |
 //! | it was asked to stop | `STOPPING=1` |
@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 use crate::config::ServiceManager;
 use crate::ports::{Shown, Stage};
 
-/// Speaks to whoever started the daemon; to nobody, if nobody wants to hear.
+/// Speaks to the service manager that started the daemon, if there is one.
 #[derive(Clone, Default)]
 pub struct Service(Option<Arc<Line>>);
 
@@ -189,14 +189,14 @@ mod tests {
         let fleet = ActorRef::default();
         let well = async |stage| is_well(stage, Duration::from_millis(200), &fleet, &store).await;
         assert!(well(Stage::Standby).await, "a standby has no fleet");
-        assert!(!well(Stage::Leading).await, "nobody holds the office");
+        assert!(!well(Stage::Leading).await, "no fleet is installed");
 
         let messages = std::sync::Mutex::new(Vec::new());
         fleet.install(Mailbox::new(move |message| {
             messages.lock().unwrap().push(message);
             Ok(())
         }));
-        assert!(!well(Stage::Leading).await, "letters are taken and never read");
+        assert!(!well(Stage::Leading).await, "messages are taken and never read");
         store.clone().close().await;
         assert!(well(Stage::Leading).await, "the store is to blame");
 

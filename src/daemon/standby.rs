@@ -1,4 +1,4 @@
-//! Waiting for the lease: deliveries are taken, edits are heard, and so is the wish to stop.
+//! Waiting for the lease: deliveries are taken, edits are applied, and a stop is noticed.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Daemon {
             tokio::select! {
                 taken = &mut taking => return taken.map(Some).map_err(StartError::Lease),
                 () = stopped(stop) => return Ok(None),
-                Some(config_changes) = config_changes.recv() => self.apply_while_standing_by(config_changes).await,
+                Some(config_changes) = config_changes.recv() => self.apply_in_standby(config_changes).await,
             }
         }
     }
@@ -52,7 +52,7 @@ mod tests {
     const LENGTH: Duration = Duration::from_millis(300);
 
     #[tokio::test]
-    async fn only_the_first_tenure_is_given_up_when_the_lease_cannot_be_asked_for() {
+    async fn only_the_first_leadership_is_given_up_when_the_lease_cannot_be_asked_for() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("ostler.db");
         let url = format!("sqlite://{}", file.display());

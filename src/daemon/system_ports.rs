@@ -1,7 +1,7 @@
-//! Dates, chance and errands of the real world.
+//! The real clock, chance and task spawner behind the core's ports.
 //!
 //! Holds are measured with dates: how long a runner was idle, how long a machine was not seen. A
-//! clock that somebody sets would let them all lapse at once, or never. So the date is the one at
+//! clock that is set by hand would let them all lapse at once, or never. So the date is the one at
 //! the start plus the time that passed since (asleep or awake), led towards the machine's clock so
 //! slowly that no hold can tell.
 
@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 
 use crate::store::{Lease, uptime};
 
-/// How often an errand that may not begin looks again.
+/// How often an effect that may not begin checks the lease again.
 const LEASE_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The share of passing time by which the date may be corrected: a second a minute.
@@ -70,15 +70,15 @@ impl Chance for SystemChance {
     }
 }
 
-/// Runs errands on the shared threads, and begins none while the lease is nearly over: an errand
-/// that begins must be able to end before somebody else may act.
+/// Runs effects on the shared threads, and begins none while the lease is nearly over: an effect
+/// that begins must be able to end before another daemon may act.
 pub(super) struct LeasedSpawner {
     threads: Handle,
     lease: Arc<Lease>,
 }
 
 impl LeasedSpawner {
-    /// Makes a spawner for one tenure.
+    /// Returns a spawner for one leadership.
     pub(super) fn new(threads: Handle, lease: Arc<Lease>) -> Self {
         Self { threads, lease }
     }
@@ -92,11 +92,11 @@ impl Spawner for LeasedSpawner {
 }
 
 async fn when_allowed(lease: Arc<Lease>, task: SpawnedTask) {
-    // A tenure that is lost ends its fleet, and with it this errand.
+    // A lost lease ends the fleet, and with it this task.
     while !lease.may_act() {
         tokio::time::sleep(LEASE_CHECK_INTERVAL).await;
     }
-    // An errand that is under way must not keep an orderly end from giving the lease back.
+    // An effect that is under way must not keep an orderly end from giving the lease back.
     drop(lease);
     task.await;
 }

@@ -11,7 +11,7 @@ use ostler_actors::model::{ControllerId, ForgeId, Policy, PoolId, Scope};
 use ostler_actors::ports::{Clock, Inbox, Records};
 use ostler_actors::registry::Registry;
 
-use super::api::EventHub;
+use super::api::EventStream;
 use super::follow::Forgotten;
 use super::gate::Gate;
 use super::runner::{Boot, MachineAuths};
@@ -41,7 +41,7 @@ pub struct AppState {
     /// The forges of that configuration.
     pub(super) forges: Arc<ArcSwap<BTreeMap<ForgeId, ForgeServices>>>,
     pub(super) gate: Arc<Gate>,
-    pub(super) event_hub: Arc<EventHub>,
+    pub(super) event_stream: Arc<EventStream>,
     pub(super) waits: Arc<Waits>,
     pub(super) forgotten: Arc<Forgotten>,
     pub(super) metrics: Arc<Metrics>,
@@ -97,7 +97,7 @@ pub(super) struct WebhookTarget {
 }
 
 impl AppState {
-    /// Makes the doors; no forge may deliver yet.
+    /// Creates the state; no forge may deliver yet.
     pub fn new(parts: Parts) -> Self {
         let Parts { inbox, records, history, saves, schema, .. } = parts;
         let Parts { fleet, registry, status, clock, config, controller, metrics, .. } = parts;
@@ -115,7 +115,7 @@ impl AppState {
             gate: Arc::new(Gate::new(&config.http)),
             config: Arc::new(ArcSwap::new(config)),
             forges: Arc::default(),
-            event_hub: Arc::default(),
+            event_stream: Arc::default(),
             waits: Arc::default(),
             forgotten: Arc::default(),
             metrics,
@@ -199,7 +199,7 @@ impl AppState {
 
     /// Ends the readings of events, which would otherwise outlast the daemon.
     pub fn end_readings(&self) {
-        self.event_hub.close();
+        self.event_stream.close();
     }
 
     /// Looks at the deadlines of a pool; the documented ones for a pool that left the configuration.

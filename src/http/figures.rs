@@ -11,7 +11,7 @@ use super::problem::Problem;
 use crate::ports::Stage;
 use crate::telemetry::metrics::{Board, BoardPool, MEDIA_TYPE};
 
-/// Headers by which a proxy on this machine says that somebody else asks.
+/// Headers by which a proxy on this machine says that it forwards a request.
 const FORWARDED: [&str; 3] = ["Forwarded", "X-Forwarded-For", "X-Real-IP"];
 
 /// Writes the figures.

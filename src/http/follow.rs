@@ -1,4 +1,4 @@
-//! What the doors learn from the chronicle: lines for readers, waits for the page, leaks.
+//! What HTTP learns from the chronicle: events for readers, waits for the page, leaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ const TOTALS: Duration = Duration::from_secs(1);
 /// How many of the latest jobs tell how long jobs waited before we began.
 const LATELY: u32 = 1000;
 
-/// Counts instances that operators struck off: what is left of them is nobody's.
+/// Counts instances that operators struck off: what is left of them has no owner.
 #[derive(Debug, Default)]
 pub(super) struct Forgotten(AtomicU64);
 
@@ -28,7 +28,7 @@ impl Forgotten {
     }
 }
 
-/// What follows the events for the doors; it ends when this is dropped.
+/// The tasks that follow the events for HTTP; they end when this is dropped.
 pub struct Following(Vec<JoinHandle<()>>);
 
 impl Drop for Following {
@@ -40,7 +40,7 @@ impl Drop for Following {
 }
 
 impl AppState {
-    /// Begins to follow the events, for readers, the page and whoever else listens, and to tell
+    /// Begins to follow the events, for readers, the page and the other listeners, and to tell
     /// people what they should know.
     pub fn follow(
         &self,
@@ -67,13 +67,13 @@ impl AppState {
         }
         let page = Page { limit: LATELY, cursor: None };
         match self.history.jobs(&JobQuery::default(), &page).await {
-            Ok(jobs) => jobs.items.iter().for_each(|job| self.note_wait(job)),
+            Ok(jobs) => jobs.items.iter().for_each(|job| self.record_wait(job)),
             Err(why) => warn!("waits of the last hour are not known: {why}"),
         }
     }
 
     /// Notes how long a job waited that has begun.
-    fn note_wait(&self, job: &Job) {
+    fn record_wait(&self, job: &Job) {
         if let (Some(pool), Some(run)) = (&job.pool, &job.execution) {
             self.waits.record(pool, run.since, elapsed(job.queued_at, run.since));
         }
@@ -88,13 +88,13 @@ impl AppState {
     }
 }
 
-/// Hears for the doors.
+/// Listens for HTTP.
 struct Ear(AppState);
 
 #[async_trait]
 impl Listener for Ear {
     async fn on_event(&mut self, event: &Sequenced) {
-        self.0.event_hub.tell(event);
+        self.0.event_stream.tell(event);
         let Event { subject, what, count, .. } = &event.event;
         if let (Subject::Instance(_), What::Forgotten, 1) = (subject, what, count) {
             self.0.forgotten.0.fetch_add(1, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl Listener for Ear {
         if let (Subject::Job(id), What::ExecutingOn(_)) = (subject, what)
             && let Some(job) = self.0.job(id).await
         {
-            self.0.note_wait(&job);
+            self.0.record_wait(&job);
         }
     }
 }
@@ -113,13 +113,13 @@ async fn tell_totals(app_state: AppState) {
     let mut told = None;
     loop {
         ticks.tick().await;
-        if !app_state.event_hub.is_read() {
+        if !app_state.event_stream.is_read() {
             told = None;
             continue;
         }
         let totals = app_state.totals();
         if told.as_ref() != Some(&totals) {
-            app_state.event_hub.show(&totals);
+            app_state.event_stream.show(&totals);
             told = Some(totals);
         }
     }

@@ -1,4 +1,4 @@
-//! The doors: routes on one screen, and a graceful end.
+//! The HTTP server: routes on one screen, and a graceful end.
 //!
 //! | route | who | what |
 //! |---|---|---|

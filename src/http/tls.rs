@@ -1,6 +1,6 @@
-//! TLS for the doors: certificate and key from files, read again when they change.
+//! TLS: certificate and key from files, read again when they change.
 //!
-//! Certificates are renewed by somebody else, often by swapping a link. Every few seconds the
+//! Certificates are renewed by other programs, often by swapping a link. Every few seconds the
 //! contents are compared; a pair that belongs together is used for the next connection, one that
 //! does not is told once and changes nothing.
 
@@ -47,7 +47,7 @@ pub enum BadCertificate {
     Strangers,
 }
 
-/// Holds the certificate that is shown to whoever connects.
+/// Holds the certificate that is shown to clients.
 #[derive(Debug)]
 pub(super) struct Certificate {
     current: ArcSwap<CertifiedKey>,

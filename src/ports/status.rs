@@ -7,7 +7,7 @@ use tokio::sync::watch;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// It opens its store and its doors.
+    /// It opens its store and its HTTP server.
     #[default]
     Starting,
     /// Another daemon holds the lease.
@@ -18,7 +18,7 @@ pub enum Stage {
     Stopping,
 }
 
-/// Shows the daemon to whoever asks.
+/// Shows the daemon from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Shown {
     /// Where it is in its life.

@@ -1,7 +1,7 @@
 //! Asking the daemon for work: what a warm machine does until there is a job for it.
 //!
 //! It asks with the token of its machine, again and again, and ends as soon as there is a JIT
-//! config. Told to leave, it waits to be removed; whoever removes it has the last word.
+//! config. Told to leave, it waits to be removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,9 +44,9 @@ pub struct Asking {
 /// Tells why there is no work, and never will be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoWork {
-    /// Refused for good, or nobody can be asked.
+    /// Refused for good, or the daemon cannot be asked.
     Refused,
-    /// Told to leave, and nobody came to remove the machine.
+    /// Told to leave, and the machine was not removed.
     Forgotten,
 }
 
@@ -64,7 +64,7 @@ pub async fn ask_for_work(asking: &Asking, say: &mut impl FnMut(&str)) -> Result
     let http = match connect(asking.ca.as_deref()) {
         Ok(http) => http,
         Err(why) => {
-            say(&format!("cannot ask anybody: {why}"));
+            say(&format!("cannot ask for work: {why}"));
             return Err(NoWork::Refused);
         }
     };

@@ -22,14 +22,17 @@ async fn numbers_change_without_a_reload_while_jobs_run() {
     });
     until_figure(&browser, "2 busy").await;
     browser
-        .until("the news tell of it", "return document.querySelectorAll('.news li').length > 3")
+        .until(
+            "the recent events show it",
+            "return document.querySelectorAll('.news li').length > 3",
+        )
         .await;
     stage.until_at_work(&jobs).await;
     browser.run("document.querySelector('.pool button').focus()");
     stage.until_all_jobs_are_over(&mut daemon).await;
     browser
         .until(
-            "nobody is busy",
+            "no instance is busy",
             "return !document.querySelector('.pool .counts').textContent.includes('busy')",
         )
         .await;
@@ -52,12 +55,12 @@ async fn a_pool_is_drained_and_resumed_after_a_confirmation() {
     browser.until_shown("Drain linux?").await;
     browser.press(&["\u{e00c}"]);
     browser.until("escape closes", "return !document.getElementById('ask').open").await;
-    assert!(!browser.text().contains("draining"), "one word is not enough");
+    assert!(!browser.text().contains("draining"), "a click is not enough");
 
     browser.click(".pool button");
     browser.click("#ask-yes");
     browser.until_shown("draining").await;
-    until_figure(&browser, "nobody here").await;
+    until_figure(&browser, "no instances").await;
     browser
         .until(
             "the button offers the way back",
@@ -174,13 +177,13 @@ async fn instances_are_filtered_by_pool_state_and_name() {
     browser.type_into("#f-text", "LINUX-");
     browser.until("two are left", &rows(2)).await;
     browser.type_into("#f-text", "no-such-name");
-    browser.until_shown("No instance matches.").await;
+    browser.until_shown("No matching instances.").await;
     browser.type_into("#f-text", "");
     browser.run("const it = document.getElementById('f-text'); it.value = ''; it.dispatchEvent(new Event('input'))");
     browser.until("all are back", &rows(3)).await;
     browser.until("they are idle", "return [...document.querySelectorAll('tbody .badge')].every(it => it.dataset.state === 'idle')").await;
     browser.run("const it = document.getElementById('f-state'); it.value = 'busy'; it.dispatchEvent(new Event('change'))");
-    browser.until_shown("No instance matches.").await;
+    browser.until_shown("No matching instances.").await;
     browser.must_be_quiet();
     stage.leave();
 }
@@ -211,7 +214,7 @@ async fn a_waiting_job_says_why_and_pictures_are_kept_of_every_view() {
             ("instances", "instances", "linux-"),
             ("jobs", "jobs", "build that waits"),
             ("deaths", "deaths", "Deaths"),
-            ("pools/linux", "pool", "Why it is as it is"),
+            ("pools/linux", "pool", "Explanation"),
         ] {
             browser.open(&format!("{page}#/{view}"));
             browser.until(shown, &format!("return document.querySelector('main').innerText.toLowerCase().includes({})", json!(shown.to_lowercase()))).await;
@@ -233,7 +236,7 @@ async fn ten_thousand_instances_do_not_freeze_the_page() {
     let crowd = r"
         const states = ['idle', 'busy', 'starting', 'retiring'];
         const all = Array.from({ length: 10000 }, (_, at) => ({ name: `linux-${at}`, pool: 'linux', state: states[at % 4],
-          since: '2026-01-01T00:00:00Z', host: `node-${at % 97}`, job: null, offered_job: null, runner: null, stuck: false, owned: true, wish: null }));
+          since: '2026-01-01T00:00:00Z', host: `node-${at % 97}`, job: null, offered_job: null, runner: null, stuck: false, owned: true, removal: null }));
         const real = window.fetch;
         window.fetch = async (...given) => {
           const url = new URL(given[0], location.href);
@@ -259,7 +262,7 @@ async fn ten_thousand_instances_do_not_freeze_the_page() {
     browser.click(".pages button:last-child");
     browser.until_shown("linux-100").await;
     browser.type_into("#f-text", "linux-9999");
-    browser.until_shown("1 shown, 10000 in all").await;
+    browser.until_shown("1 shown, 10000 in total").await;
     assert_eq!(rows(), json!(1));
     // How long it took depends on the machine; what it never asks for cannot freeze the page.
     let most = browser.run("return Math.max(...window.asked)");

@@ -39,7 +39,7 @@ async fn a_person_signs_in_with_a_token_which_stays_in_the_tab() {
 
     browser.type_into("#token", "not-a-token-of-theirs");
     browser.click(".sign-in button");
-    browser.until_shown("That token is not known here.").await;
+    browser.until_shown("Unknown token.").await;
 
     browser.type_into("#token", OPERATOR);
     browser.click(".sign-in button");

@@ -113,7 +113,7 @@ fn a_machine_removed_before_it_ended_has_the_class_of_its_warrant() {
 }
 
 #[test]
-fn the_keepers_word_beats_any_exit_code() {
+fn the_keepers_report_beats_any_exit_code() {
     for code in [0, 1, 137, 143] {
         let end = End::Exited(ExitFacts {
             code: Some(code),
@@ -179,7 +179,7 @@ fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
 }
 
 #[test]
-fn code_and_reason_are_never_mixed_from_two_looks() {
+fn code_and_reason_are_never_mixed_from_two_reads() {
     let end = exited(137, "Error");
     let invented = ExitFacts {
         code: Some(137),
@@ -227,7 +227,7 @@ fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
     assert!(wanted(&End::Exited(ExitFacts::default()), &over()), "no exit known");
     assert!(wanted(&End::Gone { deleted_externally: false }, &over()));
     assert!(!wanted(&End::NotCreated { why: "quota".into() }, &JobStatus::None));
-    assert!(needs_tail(None, None, &JobStatus::Running, None), "somebody else deletes it");
+    assert!(needs_tail(None, None, &JobStatus::Running, None), "another program deletes it");
     for (warrant, expected) in [
         (WarrantKind::Idle, false),
         (WarrantKind::Served, false),
@@ -241,7 +241,7 @@ fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
 }
 
 #[test]
-fn one_that_leaves_because_it_was_told_to_is_removed_and_not_wasted() {
+fn one_that_leaves_on_request_is_removed_and_not_wasted() {
     let judged = |end: &End, job, dismissed, was_ready| {
         let exit_report = ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] };
         let warrant = WarrantKind::OwnEnd;
@@ -433,7 +433,7 @@ fn a_full_quota_is_a_lack_of_room_and_no_failure_of_the_machine() {
 }
 
 #[test]
-fn a_machine_that_gave_up_is_a_boot_failure_in_its_own_words() {
+fn a_machine_that_gave_up_is_a_boot_failure_with_its_own_message() {
     let exit_report = ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] };
     let last = SetupReport {
         setup: Setup::Failed,

@@ -1,4 +1,4 @@
-//! Edits of a daemon whose doors are open.
+//! Edits of a daemon that serves.
 
 use ostler_actors::model::{ForgeId, Scope};
 
@@ -98,9 +98,9 @@ async fn a_pool_that_goes_is_listened_to_for_as_long_as_it_may_have_runners() {
     let mut daemon = daemon(folder.path()).await;
     let acme = (ForgeId::new("github"), Scope::Organization("acme".into()));
     let none = Arc::new(Config { pools: Vec::new(), ..Config::clone(&daemon.config) });
-    daemon.apply_while_standing_by(Ok(none)).await;
+    daemon.apply_in_standby(Ok(none)).await;
     assert_eq!(daemon.left, [acme]);
     let again = Arc::new(Config::clone(&daemon.config));
-    daemon.apply_while_standing_by(Ok(again)).await;
+    daemon.apply_in_standby(Ok(again)).await;
     assert_eq!(daemon.left, [], "no row is left of it");
 }

@@ -1,7 +1,7 @@
 //! What operators may ask for: drains, goodbyes, adoptions.
 //!
 //! Each is in the audit log, with the name on the token, before it is asked. Nothing is done here:
-//! the owner is asked by letter, and what it answers is the answer.
+//! the owner is asked by message, and what it answers is the answer.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const OWNER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long words may be that are kept for ever.
 const MAX_WHY_CHARS: usize = 2000;
 
-/// Drains a pool: everyone free is asked to go, and nobody is made.
+/// Drains a pool: free instances are asked to leave, and none is created.
 #[utoipa::path(
     post, path = "/api/v1/pools/{name}/drain", tag = "pools", params(("name" = String, Path, description = "The pool.")),
     responses(
@@ -186,7 +186,7 @@ async fn go(
         Ok(consent) => {
             let (answer, why) = match consent {
                 Consent::Going => ("going", "it is on its way"),
-                Consent::Noted => ("noted", "the wish is kept and granted when it is safe"),
+                Consent::Noted => ("noted", "deletion scheduled; it happens when it is safe"),
                 Consent::Looking => ("looking", "it looks for itself before anything else"),
             };
             Ok(web::Json(Answered {
@@ -209,13 +209,13 @@ async fn reason(request: &HttpRequest, payload: web::Payload) -> Result<String, 
     why_text(&said.why)
 }
 
-/// Returns somebody's words as they may be kept: some, not too many, in one line.
+/// Returns a reason as it may be stored: not empty, not too long, in one line.
 fn why_text(text: &str) -> Result<String, Problem> {
     if text.trim().is_empty() {
         return Err(Problem::new(400, "`why` says nothing"));
     }
     if text.chars().count() > MAX_WHY_CHARS {
-        return Err(Problem::new(400, format!("`why` is longer than {MAX_WHY_CHARS} letters")));
+        return Err(Problem::new(400, format!("`why` is longer than {MAX_WHY_CHARS} characters")));
     }
     Ok(text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect())
 }
@@ -253,7 +253,7 @@ async fn ask<T>(
         ),
         NoAnswer::Late => Problem::new(
             503,
-            "the owner did not answer in time; the wish may have been heard, look before you repeat it",
+            "the owner did not answer in time; the request may have been taken, look before you repeat it",
         ),
     })
 }

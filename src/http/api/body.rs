@@ -1,4 +1,4 @@
-//! Bodies of wishes: small, whole, in time, and JSON that says so.
+//! Bodies of requests: small, whole, in time, and JSON that says so.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use serde::de::DeserializeOwned;
 
 use crate::http::problem::Problem;
 
-/// How large the body of a wish may be.
+/// How large the body of a request may be.
 const MAX_BODY_BYTES: usize = 16 << 10;
 /// How long it may take.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// Reads a wish; no body at all is `None`.
+/// Reads a body; no body at all is `None`.
 pub(super) async fn read<T: DeserializeOwned>(
     request: &HttpRequest,
     payload: web::Payload,

@@ -70,7 +70,7 @@ impl AppState {
         }
     }
 
-    /// Returns how many machines nobody answers for.
+    /// Returns how many machines have no owner.
     pub(in crate::http) fn leaks(&self) -> u64 {
         let foreign = u64::try_from(self.registry.foreign().len()).unwrap_or(u64::MAX);
         foreign.saturating_add(self.forgotten.count())
@@ -113,7 +113,7 @@ impl AppState {
     }
 
     /// Returns the pools as the configuration and the board have them, for explanations.
-    pub(in crate::http) fn standings(&self, now: Timestamp) -> Vec<PoolStatus> {
+    pub(in crate::http) fn pool_statuses(&self, now: Timestamp) -> Vec<PoolStatus> {
         let mut views = self.views();
         let row_status = |spec: ostler_actors::model::PoolSpec| PoolStatus {
             view: views.remove(&spec.id),

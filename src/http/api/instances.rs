@@ -106,7 +106,7 @@ pub(in crate::http) async fn one(
     name: web::Path<String>,
 ) -> Result<web::Json<InstanceDetail>, Problem> {
     let row = find(&app_state, &name).await?;
-    // Before there is an end there is no record of one, and nobody waits for the store.
+    // Before there is an end there is no record of one, and the store need not be asked.
     let death =
         if row.state.is_over() { look(app_state.records.exit(&row.id)).await? } else { None };
     Ok(web::Json(InstanceDetail {

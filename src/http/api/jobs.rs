@@ -144,7 +144,8 @@ pub(in crate::http) async fn explain(
     let subject = Subject::Job(job.id.clone());
     let events = look(app_state.records.timeline(&subject)).await?;
     let now = app_state.clock.now();
-    let lines = explain_job(&job, &events, &app_state.standings(now), &app_state.holdups(now), now);
+    let lines =
+        explain_job(&job, &events, &app_state.pool_statuses(now), &app_state.holdups(now), now);
     Ok(web::Json(Explanation { subject: (&subject).into(), lines }))
 }
 
@@ -152,9 +153,9 @@ impl AppState {
     /// Shows jobs, each with why it waits.
     fn with_reasons(&self, jobs: Vec<Arc<model::Job>>) -> Vec<Job> {
         let now = self.clock.now();
-        let (standings, holdups) = (self.standings(now), self.holdups(now));
+        let (pool_statuses, holdups) = (self.pool_statuses(now), self.holdups(now));
         let shown = |job: Arc<model::Job>| {
-            let why = why_it_waits(&job, &standings, &holdups, now);
+            let why = why_it_waits(&job, &pool_statuses, &holdups, now);
             Job::of(&job, why)
         };
         jobs.into_iter().map(shown).collect()

@@ -1,8 +1,8 @@
-//! The admin API, `/api/v1`: what is, why it is so, and a few wishes.
+//! The admin API, `/api/v1`: what is, why it is so, and a few actions.
 //!
-//! Reads of fleet, pools and instances come from the board and wait for nobody, so a stuck
+//! Reads of fleet, pools and instances come from the registry and wait for nothing, so a stuck
 //! instance or a sick store is shown as fast as a healthy one. History comes from the store's
-//! reading connections, with a deadline. Wishes go to the fleet as letters; the owner answers,
+//! reading connections, with a deadline. Actions go to the fleet as messages; the owner answers,
 //! and a refusal is a 409 with the owner's own sentence.
 
 mod actions;
@@ -27,12 +27,12 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::{Error, HttpMessage as _, HttpRequest, Resource, web};
 use ostler_actors::ports::StoreError;
 
-pub(super) use stream::EventHub;
+pub(super) use stream::EventStream;
 
 use super::AppState;
 use super::problem::{Problem, not_found, wrong_method};
 
-/// How long the store may take for what somebody looks up.
+/// How long the store may take to answer a reader.
 const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Mounts the API.
@@ -83,7 +83,7 @@ fn only(path: &'static str, methods: &'static str) -> Resource {
     }))
 }
 
-/// Lets in whoever may ask, and remembers who it is.
+/// Admits a caller that may ask, and remembers its name and role.
 async fn admit(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
@@ -94,7 +94,7 @@ async fn admit(
         let admit = |app_state: &web::Data<AppState>| {
             app_state.gate.admit(request.headers(), request.method(), peer)
         };
-        app_state.map_or_else(|| Err(Problem::new(500, "the doors are not there")), admit)
+        app_state.map_or_else(|| Err(Problem::new(500, "the application state is missing")), admit)
     };
     let mut answer = match caller {
         Ok(caller) => {

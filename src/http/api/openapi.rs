@@ -11,8 +11,8 @@ use super::{actions, deaths, fleet, instances, jobs, meta, pools, stream};
 #[openapi(
     info(
         title = "Ostler",
-        description = "What a fleet of CI runners does, why, and a few wishes. Reads take the role `viewer`, \
-                       wishes the role `operator`; without configured tokens only this machine may ask. \
+        description = "What a fleet of CI runners does, why, and a few actions. Reads take the role `viewer`, \
+                       actions the role `operator`; without configured tokens only this machine may ask. \
                        Errors are `application/problem+json` with a sentence to act on.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),

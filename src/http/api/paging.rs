@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::super::problem::Problem;
 use crate::ports::Page;
 
-/// How many items a part holds where nobody says.
+/// How many items a page holds by default.
 const USUAL: u32 = 100;
 /// How many it may hold.
 const MOST: u32 = 1000;

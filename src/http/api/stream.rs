@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each event is written once for all readers and carries its place in the store, so a reader that
-//! comes back is given what it missed from there. A reader that stalls holds up nobody: the ring
+//! comes back is given what it missed from there. A reader that stalls holds up no other: the ring
 //! goes on, and when it reads again it is told how much it did not hear.
 
 use std::sync::Arc;
@@ -29,17 +29,17 @@ use crate::ports::{History, Sequenced};
 const RING: usize = 4096;
 /// How many readers there may be.
 const READERS: usize = 2000;
-/// How often silence is broken, so that nobody in between closes the connection.
+/// How often silence is broken, so that no proxy closes the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How many events are read from the store at once.
 const READ_BATCH: u32 = 500;
-/// How many events somebody who comes back is given again.
+/// How many events a reader that comes back is given again.
 const REPLAY: i64 = 20_000;
 /// How many lines are sent together.
 const TOGETHER: usize = 64;
 
 /// Where events are told to readers.
-pub(in crate::http) struct EventHub {
+pub(in crate::http) struct EventStream {
     ring: broadcast::Sender<Arc<Line>>,
     last: AtomicI64,
     readers: Arc<AtomicUsize>,
@@ -52,7 +52,7 @@ struct Line {
     text: web::Bytes,
 }
 
-impl Default for EventHub {
+impl Default for EventStream {
     fn default() -> Self {
         Self {
             ring: broadcast::channel(RING).0,
@@ -63,7 +63,7 @@ impl Default for EventHub {
     }
 }
 
-impl EventHub {
+impl EventStream {
     /// Tells an event.
     pub(in crate::http) fn tell(&self, event: &Sequenced) {
         self.last.fetch_max(event.seq, Ordering::Relaxed);
@@ -82,7 +82,7 @@ impl EventHub {
         }
     }
 
-    /// Returns whether anybody reads.
+    /// Returns whether there is a reader.
     pub(in crate::http) fn is_read(&self) -> bool {
         self.ring.receiver_count() > 0
     }
@@ -135,16 +135,16 @@ pub(in crate::http) async fn events(
                 })?)
             }
         };
-    let event_hub = &app_state.event_hub;
-    let reader_slot = event_hub
+    let event_stream = &app_state.event_stream;
+    let reader_slot = event_stream
         .reader_slot()
         .ok_or_else(|| Problem::new(503, format!("{READERS} readers follow the events already")))?;
     let reader = Reader {
         _reader_slot: reader_slot,
-        lines: event_hub.ring.subscribe(),
-        closed: event_hub.closed.subscribe(),
+        lines: event_stream.ring.subscribe(),
+        closed: event_stream.closed.subscribe(),
         history: Arc::clone(&app_state.history),
-        sent: resume.unwrap_or_else(|| event_hub.last.load(Ordering::Relaxed)),
+        sent: resume.unwrap_or_else(|| event_stream.last.load(Ordering::Relaxed)),
         replaying: resume.is_some(),
         greeting: Some(greeting(&app_state.totals())),
     };

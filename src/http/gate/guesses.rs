@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 /// How many wrong tokens are let through in a window.
 const ALLOWED: u32 = 10;
-/// How long they are counted, and how long nobody is heard afterwards.
+/// How long they are counted, and how long an address is refused afterwards.
 const WINDOW: Duration = Duration::from_mins(1);
-/// How many addresses are remembered; whoever commands more can only make us forget.
+/// How many addresses are remembered; an attacker with more can only make us forget.
 const REMEMBERED: usize = 4096;
 
 /// Counts wrong tokens.
@@ -24,7 +24,7 @@ struct Window {
 }
 
 impl Guesses {
-    /// Returns whether nobody at this address is heard now.
+    /// Returns whether this address is refused now.
     pub(super) fn is_shut_out(&self, peer: IpAddr, now: Instant) -> bool {
         let window = self.0.get(&place(peer));
         window.is_some_and(|it| it.count >= ALLOWED && now.duration_since(it.began) < WINDOW)
@@ -48,7 +48,7 @@ impl Guesses {
     }
 }
 
-/// Returns what stands for whoever commands an address: with IPv6 that is a whole /64.
+/// Returns the network that one party commands: with IPv6 that is a whole /64.
 fn place(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V4(four) => IpAddr::V4(four),

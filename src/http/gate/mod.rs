@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A token travels in `Authorization: Bearer …` and nowhere else: what stands in an address stands
-//! in logs. Tokens are kept as digests, so that comparing tells nobody their length either.
+//! in logs. Tokens are kept as digests, so that comparing does not tell their length either.
 
 mod guesses;
 mod origin;
@@ -26,7 +26,7 @@ use super::problem::Problem;
 use crate::config::{Http, Role};
 use guesses::Guesses;
 
-/// Names whoever asks.
+/// Names the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Caller {
     /// The name on the token; stands in the audit log.
@@ -61,7 +61,7 @@ impl Gate {
         }
     }
 
-    /// Returns whether anybody on this machine may ask without a token.
+    /// Returns whether callers on this machine may ask without a token.
     pub(super) fn is_open(&self) -> bool {
         self.keys.is_empty()
     }

@@ -38,7 +38,7 @@ pub(super) fn check(
                    a command line";
     if let Some(origin) = headers.origin {
         let place = origin.split_once("://").map(|(_, place)| place);
-        // The page's address and ours are one, up to letter case.
+        // The page's address and ours are one, up to upper and lower case.
         if !place.is_some_and(|place| place.eq_ignore_ascii_case(headers.host)) {
             return Err(foreign);
         }
@@ -54,7 +54,7 @@ fn is_loopback(name: &str) -> bool {
     name == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns the name without port and brackets, in small letters.
+/// Returns the name without port and brackets, in lower case.
 fn name_of(host: &str) -> String {
     let host = host.trim().to_ascii_lowercase();
     if let Some(rest) = host.strip_prefix('[') {

@@ -42,7 +42,7 @@ fn asked(gate: &Gate, authorization: &str) -> Result<Caller, u16> {
 }
 
 #[test]
-fn a_token_says_who_asks_and_what_they_may() {
+fn a_token_names_the_caller_and_its_role() {
     let gate = gate(TOKENS);
     let ops = asked(&gate, "Bearer operators-own-token").unwrap();
     assert_eq!((ops.name.as_str(), ops.role), ("ops", Role::Operator));
@@ -56,7 +56,7 @@ fn a_token_says_who_asks_and_what_they_may() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_guesses_is_not_heard_for_a_while_even_when_right() {
+async fn an_address_that_guesses_is_refused_for_a_while_even_when_right() {
     let gate = gate(TOKENS);
     for _ in 0..10 {
         assert_eq!(asked(&gate, "Bearer a-guess"), Err(401));

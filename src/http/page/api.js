@@ -1,16 +1,16 @@
-// The admin API: questions, deeds and the stream of events.
+// The admin API: requests, actions and the stream of events.
 //
 // The token lives in this tab's session storage and travels in a header, never in an address; the
 // stream is read with fetch because EventSource cannot send headers.
 
 const KEY = "ostler-token";
-const PATIENCE = 20_000;
+const ANSWER_TIMEOUT = 20_000;
 /** The daemon says something at least every 15 s; a line silent for so long is dead. */
 const SILENCE = 45_000;
 
 let token = sessionStorage.getItem(KEY);
 
-/** Tells why a question was not answered. `status` is 0 when nobody answered. */
+/** Tells why a request failed. `status` is 0 when there was no answer. */
 export class Trouble extends Error {
   constructor(status, title, detail) {
     super(detail || title);
@@ -40,7 +40,7 @@ async function send(path, options) {
   try {
     answer = await fetch(`/api/v1${path}`, { cache: "no-store", redirect: "error", ...options });
   } catch (error) {
-    if (error.name === "TimeoutError") throw new Trouble(0, "No answer", `The daemon did not answer in ${PATIENCE / 1000} s.`);
+    if (error.name === "TimeoutError") throw new Trouble(0, "No answer", `The daemon did not answer in ${ANSWER_TIMEOUT / 1000} s.`);
     throw new Trouble(0, "Not reachable", "The daemon does not answer. Is it running?");
   }
   if (answer.ok) return answer;
@@ -55,12 +55,12 @@ async function send(path, options) {
 export async function get(path, parameters = {}) {
   const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const query = given.length ? `?${new URLSearchParams(given)}` : "";
-  return (await send(path + query, { headers: headers(), signal: AbortSignal.timeout(PATIENCE) })).json();
+  return (await send(path + query, { headers: headers(), signal: AbortSignal.timeout(ANSWER_TIMEOUT) })).json();
 }
 
 /** Does something. */
 export async function act(method, path, body) {
-  const options = { method, headers: headers(), signal: AbortSignal.timeout(PATIENCE) };
+  const options = { method, headers: headers(), signal: AbortSignal.timeout(ANSWER_TIMEOUT) };
   if (body !== undefined) {
     options.headers["Content-Type"] = "application/json";
     options.body = JSON.stringify(body);

@@ -7,7 +7,7 @@ import { now, place, setSince, since, words } from "./format.js";
 const SPANS = { "1h": 3_600, "24h": 86_400, "7d": 604_800, all: 0 };
 const PAGE = 200;
 const MOST = 1_000;
-/** Ends that need nobody. */
+/** Ends that need no action. */
 const NORMAL = ["clean", "removed"];
 
 /** Opens the view. */
@@ -15,7 +15,7 @@ export function open(main, { parameters }, app) {
   const kept = parameters.get("since");
   let within = kept in SPANS ? kept : "24h";
   let [rows, more, turn, seen] = [[], false, 0, ""];
-  const choice = el("select", { id: "f-since", onchange: anew }, Object.entries({ "1h": "last hour", "24h": "last day", "7d": "last week", all: "all on record" }).map(([key, word]) => el("option", { value: key }, word)));
+  const choice = el("select", { id: "f-since", onchange: anew }, Object.entries({ "1h": "last hour", "24h": "last day", "7d": "last week", all: "all" }).map(([key, word]) => el("option", { value: key }, word)));
   choice.value = within;
   const pool = el("select", { id: "f-pool", onchange: anew }, el("option", { value: "" }, "all pools"));
   const normal = el("input", { type: "checkbox", id: "f-normal", onchange: () => app.changed() });
@@ -26,7 +26,7 @@ export function open(main, { parameters }, app) {
     el("form", { class: "filters", "aria-label": "Filter deaths", onsubmit: (event) => event.preventDefault() },
       el("p", {}, el("label", { for: "f-since" }, "When"), choice),
       el("p", {}, el("label", { for: "f-pool" }, "Pool"), pool),
-      el("p", { class: "check" }, normal, el("label", { for: "f-normal" }, "normal ends too"))),
+      el("p", { class: "check" }, normal, el("label", { for: "f-normal" }, "include normal ends"))),
     told, groups, empty);
 
   function anew() {
@@ -76,7 +76,7 @@ export function open(main, { parameters }, app) {
         say(node.parts.rest, dead.length > 50 ? `and ${dead.length - 50} more` : "");
       });
       show(empty, !sorted.length);
-      say(empty, rows.length ? "Nobody died: every end was normal." : "Nobody died in this time.");
+      say(empty, rows.length ? "All ends were normal." : "No deaths in this period.");
       const normals = rows.length - rows.filter((death) => !NORMAL.includes(death.verdict)).length;
       say(told, rows.length ? `${rows.length}${more ? " or more" : ""} ends, ${normals} of them normal` : "");
     },

@@ -1,4 +1,4 @@
-// Deeds are asked for twice: a dialog says what will happen before it does.
+// Actions are confirmed: a dialog says what will happen before it does.
 
 import { el, say } from "./dom.js";
 
@@ -49,13 +49,13 @@ export function askPool(app, pool, act, path) {
     title: drain ? `Drain ${pool.name}?` : `Resume ${pool.name}?`,
     yes: drain ? "Drain" : "Resume",
     body: drain
-      ? [el("p", {}, "No new runners are made and idle ones leave. ",
-          busy ? `Work goes on: ${busy === 1 ? "one runner finishes its job" : `${busy} runners finish their jobs`} first. ` : "",
-          "Jobs that only this pool can serve wait until it is resumed.")]
-      : [el("p", {}, "The pool makes runners again, up to ", el("b", {}, String(pool.max)), ".")],
+      ? [el("p", {}, "No new runners are created and idle ones are removed. ",
+          busy ? `${busy === 1 ? "One runner finishes its job" : `${busy} runners finish their jobs`} first. ` : "",
+          "Jobs that only this pool can serve stay queued until it is resumed.")]
+      : [el("p", {}, "The pool creates runners again, up to ", el("b", {}, String(pool.max)), ".")],
     async act() {
       await act("POST", path("pools", pool.name, drain ? "drain" : "resume"));
-      app.notice(drain ? `${pool.name} drains.` : `${pool.name} is resumed.`);
+      app.notice(drain ? `${pool.name} is draining.` : `${pool.name} resumed.`);
       app.changed();
     },
   });
@@ -73,12 +73,12 @@ export function askDelete(app, it, act, path) {
     danger: true,
     body: [
       el("p", {}, works
-        ? "A job runs here, or is promised to it. The request is kept and applied when the runner is free."
-        : "Its owner makes sure that no job runs there, then deletes the machine."),
+        ? "A job runs here or is about to. The deletion is scheduled and happens when the job has finished."
+        : "The machine is deleted once it is certain that no job runs on it."),
       el("label", { for: "ask-why" }, "Why"),
       why,
-      el("p", { class: "hint", id: "ask-why-hint" }, "Goes into the timeline and the audit log; needed with force."),
-      el("p", { class: "check" }, force, el("label", { for: "ask-force" }, "Force: delete without proof. ", el("strong", {}, "Kills a running job."))),
+      el("p", { class: "hint", id: "ask-why-hint" }, "Recorded in the timeline and the audit log; required with force."),
+      el("p", { class: "check" }, force, el("label", { for: "ask-force" }, "Force: delete without checks. ", el("strong", {}, "Kills a running job."))),
     ],
     async act() {
       const body = { force: force.checked, why: why.value.trim() || null };

@@ -6,27 +6,27 @@ import { sparkline } from "./sparkline.js";
 import { askPool } from "./dialogs.js";
 import { act, path } from "./api.js";
 
-const COMING = ["pending_create", "creating", "starting"];
-const LEAVING = ["retiring", "ended", "pending_delete", "deleting"];
+const STARTING = ["pending_create", "creating", "starting"];
+const TERMINATING = ["retiring", "ended", "pending_delete", "deleting"];
 
 /** Opens the view. */
 export function open(main, _given, app) {
   const needs = el("ul", { class: "needs" });
-  const calm = el("p", { class: "calm" }, el("span", { class: "shape", "aria-hidden": "true" }), "Nothing needs you.");
+  const calm = el("p", { class: "calm" }, el("span", { class: "shape", "aria-hidden": "true" }), "No action needed");
   const tiles = el("dl", { class: "tiles" });
   const pools = el("ul", { class: "pools" });
-  const noPools = el("p", { class: "empty" }, "No pool is configured. Add a [[pool]] to the configuration; it is read again by itself.");
+  const noPools = el("p", { class: "empty" }, "No pools configured. Add a [[pool]] to the configuration; changes are applied automatically.");
   const budget = el("div", { class: "budgets" });
   const news = el("ol", { class: "news" });
-  const noNews = el("p", { class: "empty" }, "Nothing happened since this page was opened.");
+  const noNews = el("p", { class: "empty" }, "No events since this page was opened.");
   main.append(
     el("h1", { class: "sr" }, "Fleet"),
-    el("section", { "aria-label": "What needs attention" }, needs, calm),
+    el("section", { "aria-label": "Needs attention" }, needs, calm),
     el("section", { "aria-label": "The fleet in numbers" }, tiles),
     el("section", { "aria-labelledby": "h-pools" }, el("h2", { id: "h-pools" }, "Pools"), pools, noPools),
     el("div", { class: "halves" },
-      el("section", { "aria-labelledby": "h-news", class: "card" }, el("h2", { id: "h-news" }, "News"), news, noNews),
-      el("section", { "aria-labelledby": "h-budget", class: "card" }, el("h2", { id: "h-budget" }, "GitHub budget"), budget)));
+      el("section", { "aria-labelledby": "h-news", class: "card" }, el("h2", { id: "h-news" }, "Recent events"), news, noNews),
+      el("section", { "aria-labelledby": "h-budget", class: "card" }, el("h2", { id: "h-budget" }, "API rate limits"), budget)));
   return {
     title: "Fleet",
     draw() {
@@ -57,25 +57,25 @@ export function open(main, _given, app) {
 function concerns(fleet) {
   const found = [];
   const add = (weight, key, text, href) => found.push({ weight, key, text, href });
-  if (fleet.violations) add("bad", "violations", `${count_of(fleet.violations, "promise was", "promises were")} broken. This is a bug of ours: please report it with the log.`);
-  if (fleet.leaks) add("bad", "leaks", `${count_of(fleet.leaks, "machine")} may be left behind.`);
-  if (fleet.config_problem) add("bad", "config", `The last edit of the configuration was refused: ${fleet.config_problem}`);
-  if (fleet.foreign_machines?.length) add("warn", "foreign", `${count_of(fleet.foreign_machines.length, "machine belongs", "machines belong")} to another daemon with our id. See ostler adopt --foreign.`);
+  if (fleet.violations) add("bad", "violations", `${count_of(fleet.violations, "invariant violation")}. This is a bug in Ostler: please report it with the log.`);
+  if (fleet.leaks) add("bad", "leaks", `${count_of(fleet.leaks, "machine")} without an owner.`);
+  if (fleet.config_problem) add("bad", "config", `The last configuration change was refused: ${fleet.config_problem}`);
+  if (fleet.foreign_machines?.length) add("warn", "foreign", `${count_of(fleet.foreign_machines.length, "machine belongs", "machines belong")} to another daemon with the same id. See ostler adopt --foreign.`);
   for (const forge of fleet.forges ?? []) {
     for (const it of forge.ending_versions ?? []) add("warn", `version-${forge.name}-${it.version}`, `${forge.name}: ${it.sentence}.`);
-    if (Math.abs(forge.clock_ahead_seconds ?? 0) >= 30) add("warn", `clock-${forge.name}`, `Our clock differs from ${forge.name}'s by ${Math.abs(forge.clock_ahead_seconds)} s. See that time is synchronised.`);
+    if (Math.abs(forge.clock_ahead_seconds ?? 0) >= 30) add("warn", `clock-${forge.name}`, `The clock of this host differs from ${forge.name}'s by ${Math.abs(forge.clock_ahead_seconds)} s. Check NTP.`);
   }
   for (const pool of fleet.pools) {
-    if (pool.breaker_since) add("warn", `breaker-${pool.name}`, `${pool.name} makes no runners for ${span(age(pool.breaker_since))}: its creations fail.`, place("pools", pool.name));
+    if (pool.breaker_since) add("warn", `breaker-${pool.name}`, `${pool.name} has created no runners for ${span(age(pool.breaker_since))}: creation keeps failing.`, place("pools", pool.name));
   }
   if (fleet.stuck) add("warn", "stuck", `${count_of(fleet.stuck, "instance is", "instances are")} stuck.`, "#/instances?stuck=yes");
-  if (fleet.leader === false) add("note", "standby", "This daemon stands by; another one leads.");
+  if (fleet.leader === false) add("note", "standby", "Standby: another daemon is the leader.");
   return found;
 }
 
 function makeNeed() {
   const text = el("span");
-  const link = el("a", { href: "#/" }, "Look");
+  const link = el("a", { href: "#/" }, "Show");
   return parts(el("li", {}, el("span", { class: "shape", "aria-hidden": "true" }), text, " ", link), { text, link });
 }
 
@@ -87,12 +87,12 @@ function numbers(fleet) {
   const waiting = (jobs.waiting ?? 0) + (jobs.queued ?? 0) + (jobs.offered ?? 0);
   return [
     { name: "Instances", value: String(fleet.instances.total), note: `in ${count_of(fleet.pools.length, "pool")}` },
-    { name: "Busy", value: String(sum(["busy"])), note: states.reserved ? `${states.reserved} reserved` : "at work" },
+    { name: "Busy", value: String(sum(["busy"])), note: states.reserved ? `${states.reserved} reserved` : "running a job" },
     { name: "Idle", value: String(sum(["idle"])), note: "ready for a job" },
-    { name: "Coming", value: String(sum(COMING)), note: "being made" },
-    { name: "Leaving", value: String(sum(LEAVING)), note: "on their way out" },
+    { name: "Starting", value: String(sum(STARTING)), note: "being created or booting" },
+    { name: "Terminating", value: String(sum(TERMINATING)), note: "being removed" },
     { name: "Jobs running", value: String(jobs.running ?? 0) },
-    { name: "Jobs waiting", value: String(waiting), note: oldest === null ? "nobody waits" : `longest ${span(oldest)}`, weight: oldest > 300 ? "warn" : null },
+    { name: "Jobs waiting", value: String(waiting), note: oldest === null ? "queue empty" : `longest ${span(oldest)}`, weight: oldest > 300 ? "warn" : null },
   ];
 }
 
@@ -125,13 +125,13 @@ function drawPool(node, pool) {
   keep(part.badges, marks, (it) => it.word, (it) => el("span", { class: "mark", "data-weight": it.weight }, it.word));
   drawStack(part.bar, pool);
   const living = STATES.filter((state) => pool.states[state] > 0 && state !== "deleted");
-  keep(part.counts, living.length ? living : ["nobody"], (state) => state,
-    (state) => (state === "nobody" ? el("span", { class: "dim" }, "nobody here")
+  keep(part.counts, living.length ? living : ["none"], (state) => state,
+    (state) => (state === "none" ? el("span", { class: "dim" }, "no instances")
       : el("a", { class: "badge", "data-state": state, href: `#/instances?${new URLSearchParams({ pool: pool.name, state })}` },
         el("span", { class: "shape", "aria-hidden": "true" }), el("b"), ` ${state}`)),
-    (chip, state) => state !== "nobody" && say(chip.querySelector("b"), String(pool.states[state])));
-  say(part.numbers, `wants ${pool.want} of at most ${pool.max} · demand ${pool.demand} · keeps ${pool.min_idle} idle`);
-  say(part.queue, pool.oldest_queued_at ? `oldest job waits ${span(age(pool.oldest_queued_at))}` : "no job waits");
+    (chip, state) => state !== "none" && say(chip.querySelector("b"), String(pool.states[state])));
+  say(part.numbers, `target ${pool.want} of ${pool.max} · demand ${pool.demand} · min idle ${pool.min_idle}`);
+  say(part.queue, pool.oldest_queued_at ? `oldest job queued for ${span(age(pool.oldest_queued_at))}` : "queue empty");
   const shape = JSON.stringify(pool.queue_seconds ?? []);
   if (node.shape !== shape) {
     node.shape = shape;
@@ -161,8 +161,8 @@ export function drawStack(bar, pool) {
     from += piece.wide;
     return piece;
   });
-  const told = living.map((state) => `${pool.states[state]} ${state}`).join(", ") || "nobody";
-  mark(bar, "aria-label", `${told}, of at most ${pool.max}`);
+  const told = living.map((state) => `${pool.states[state]} ${state}`).join(", ") || "no instances";
+  mark(bar, "aria-label", `${told}, maximum ${pool.max}`);
   keep(bar, pieces, (piece) => piece.state, (piece) => svg("rect", { y: 0, height: 8, "data-state": piece.state }), (rect, piece) => {
     mark(rect, "x", piece.from.toFixed(2));
     mark(rect, "width", piece.wide.toFixed(2));
@@ -171,7 +171,7 @@ export function drawStack(bar, pool) {
 
 function drawBudget(box, forges) {
   const rows = forges.flatMap((forge) => (forge.budgets ?? []).map((budget) => ({ ...budget, forge: forge.name })));
-  if (!rows.length && !box.firstChild) box.append(el("p", { class: "empty" }, "GitHub has not told its limits yet."));
+  if (!rows.length && !box.firstChild) box.append(el("p", { class: "empty" }, "No rate limits known yet."));
   if (rows.length && box.firstChild?.matches?.(".empty")) box.replaceChildren();
   if (!rows.length) return;
   keep(box, rows, (row) => `${row.forge}/${row.credential}/${row.resource}`, (row) => {
@@ -186,7 +186,7 @@ function drawBudget(box, forges) {
     mark(meter, "optimum", row.limit || 1);
     mark(meter, "value", row.remaining);
     const left = row.resets_at ? -age(row.resets_at) : null;
-    say(told, `${row.remaining.toLocaleString("en")} of ${row.limit.toLocaleString("en")} left${left > 0 ? `, full again in ${span(left)}` : ""}`);
+    say(told, `${row.remaining.toLocaleString("en")} of ${row.limit.toLocaleString("en")} left${left > 0 ? `, resets in ${span(left)}` : ""}`);
   });
 }
 

@@ -26,7 +26,7 @@ export function open(main, { name }, app) {
     el("div", { class: "halves" },
       el("section", { class: "card", "aria-labelledby": "h-events" }, el("h2", { id: "h-events" }, "Events"), list),
       el("div", {},
-        el("section", { class: "card", "aria-labelledby": "h-why" }, el("h2", { id: "h-why" }, "Why it is as it is"), why),
+        el("section", { class: "card", "aria-labelledby": "h-why" }, el("h2", { id: "h-why" }, "Explanation"), why),
         el("section", { class: "card", "aria-labelledby": "h-facts" }, el("h2", { id: "h-facts" }, "Facts"), facts))));
   main.append(
     el("p", { class: "trail" }, el("a", { href: "#/instances" }, "Instances"), " / instance"),
@@ -51,7 +51,7 @@ export function open(main, { name }, app) {
         death ??= it.death;
       } catch (error) {
         if (error.status !== 404) throw error;
-        missing = `Nobody here is called ${name}, and nobody was.`;
+        missing = `Instance ${name} not found`;
       }
     },
     draw() {
@@ -61,7 +61,7 @@ export function open(main, { name }, app) {
       show(state, Boolean(it));
       if (!it) return say(none, missing || "Loading…");
       setBadge(state, it.state);
-      keep(marks, [it.stuck && "stuck", it.owned === false && it.state !== "deleted" && "without owner", it.removal && `asked to go: ${words(it.removal.urgency)}`].filter(Boolean), (word) => word,
+      keep(marks, [it.stuck && "stuck", it.owned === false && it.state !== "deleted" && "no owner", it.removal && `removal requested: ${words(it.removal.urgency)}`].filter(Boolean), (word) => word,
         (word) => el("span", { class: "mark", "data-weight": word === "stuck" ? "bad" : "warn" }, word));
       drawPicture();
       keep(list, [...events].reverse(), (event) => `${event.seq}-${event.count}`, (event) => el("li", {}, since(event.at, "clock"),
@@ -91,10 +91,10 @@ export function verdict(death) {
       ` · fault: ${words(death.fault)}, ${words(death.confidence)} confidence${how.length ? ` · ${how.join(", ")}` : ""}`),
     death.advice ? el("p", { class: "advice" }, death.advice) : null,
     death.evidence?.length ? el("ul", { class: "sentences" }, death.evidence.map((line) => el("li", {}, line))) : null,
-    el("h3", { id: "h-tail" }, "Last lines of its log"),
+    el("h3", { id: "h-tail" }, "End of the log"),
     tail.length
       ? el("pre", { class: "tail", tabindex: "0", role: "region", "aria-labelledby": "h-tail" }, tail.join("\n"))
-      : el("p", { class: "empty" }, `No log was kept: ${death.log_missing ?? "nobody knows why"}.`),
+      : el("p", { class: "empty" }, `No log: ${death.log_missing ?? "reason unknown"}.`),
   ].filter(Boolean);
 }
 
@@ -108,7 +108,7 @@ function factsOf(it) {
     ["Provider", it.provider],
     ...(it.removal ? [["Removal", [words(it.removal.urgency), words(it.removal.reason), it.removal.who && `by ${it.removal.who}`, it.removal.why].filter(Boolean).join(", ")]] : []),
     ...(it.warrant ? [["Warrant", `${words(it.warrant.kind)}: ${(it.warrant.evidence ?? []).join("; ")}`]] : []),
-    ["Made", el("span", {}, since(it.created_at, "ago"))],
+    ["Created", el("span", {}, since(it.created_at, "ago"))],
     ...(it.revision ? [["Revision", String(it.revision)]] : []),
   ];
 }

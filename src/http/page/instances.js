@@ -83,9 +83,9 @@ export function open(main, { parameters }, app) {
       show(table, rows.length > 0);
       show(empty, rows.length === 0);
       const any = filter.text || filter.pool || filter.state || filter.stuck;
-      say(empty, any ? "No instance matches." : "No instances. They come when jobs do, or when a pool keeps some idle.");
+      say(empty, any ? "No matching instances." : "No instances. They are created for queued jobs, or to keep a pool's min_idle.");
       const part = before.length > 0 || next !== null;
-      say(told, any ? `${rows.length}${part ? " of those that match" : ""} shown, ${app.fleet.instances.total} in all` : `${rows.length} of ${app.fleet.instances.total} shown`);
+      say(told, any ? `${rows.length}${part ? " matching" : ""} shown, ${app.fleet.instances.total} in total` : `${rows.length} of ${app.fleet.instances.total} shown`);
       show(back, before.length > 0);
       show(on, next !== null);
     },

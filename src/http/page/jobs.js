@@ -17,13 +17,13 @@ function openList(main, parameters, app) {
   let [rows, more] = [[], false];
   const body = el("tbody");
   const table = el("table", { class: "rows jobs" }, el("caption", { class: "sr" }, "Jobs"),
-    el("thead", {}, el("tr", {}, [["Job"], ["State"], ["For"], [group === "open" ? "Why it waits" : "Where", group === "open" ? "" : "w1"], ["Labels", "w2"]]
+    el("thead", {}, el("tr", {}, [["Job"], ["State"], ["For"], [group === "open" ? "Reason" : "Where", group === "open" ? "" : "w1"], ["Labels", "w2"]]
       .map(([word, wide]) => el("th", { scope: "col", class: wide }, word)))), body);
   const empty = el("p", { class: "empty" });
   const told = el("p", { class: "dim" });
   const link = (key, word) => el("a", { href: key === "open" ? "#/jobs" : `#/jobs?show=${key}`, "aria-current": key === group ? "true" : null }, word);
   main.append(el("h1", {}, "Jobs"),
-    el("nav", { class: "choices", "aria-label": "Which jobs" }, link("open", "Waiting"), link("running", "Running"), link("over", "Over")),
+    el("nav", { class: "choices", "aria-label": "Which jobs" }, link("open", "Queued"), link("running", "Running"), link("over", "Finished")),
     told, table, empty);
   return {
     title: "Jobs",
@@ -40,7 +40,7 @@ function openList(main, parameters, app) {
       keep(body, rows, (row) => row.id, (row) => makeRow(row, group), drawRow);
       show(table, rows.length > 0);
       show(empty, rows.length === 0);
-      say(empty, { open: "No job waits.", running: "No job runs.", over: "No job is over yet." }[group]);
+      say(empty, { open: "No jobs queued.", running: "No jobs running.", over: "No finished jobs." }[group]);
       say(told, rows.length ? `${rows.length}${more ? " or more" : ""}, ${group === "over" ? "latest" : "oldest"} first` : "");
     },
   };
@@ -79,7 +79,7 @@ function openOne(main, id, app) {
   const why = el("ul", { class: "sentences" });
   const facts = el("dl", { class: "facts" });
   const body = el("div", { class: "halves", hidden: true },
-    el("section", { class: "card", "aria-labelledby": "h-why" }, el("h2", { id: "h-why" }, "Why it is as it is"), why),
+    el("section", { class: "card", "aria-labelledby": "h-why" }, el("h2", { id: "h-why" }, "Explanation"), why),
     el("section", { class: "card", "aria-labelledby": "h-facts" }, el("h2", { id: "h-facts" }, "Facts"), facts));
   const none = el("p", { class: "empty" }, "Loading…");
   main.append(el("p", { class: "trail" }, el("a", { href: "#/jobs" }, "Jobs"), " / job"), el("div", { class: "line-up" }, title, state), body, none);
@@ -91,7 +91,7 @@ function openOne(main, id, app) {
         [job, lines, missing] = [found, told.lines, ""];
       } catch (error) {
         if (error.status !== 404) throw error;
-        missing = `No job ${id} is known here.`;
+        missing = `Job ${id} not found`;
       }
     },
     draw() {
@@ -124,7 +124,7 @@ function factsOf(job) {
     ...(instance ? [[job.instance ? "Runs on" : "Offered to", el("a", { href: place("instances", instance) }, instance)]] : []),
     ["Forge says", `${words(job.fact)}${job.conclusion ? `, ${words(job.conclusion)}` : ""}`],
     ["Queued", job.queued_at ? el("span", {}, since(job.queued_at, "ago")) : "unknown"],
-    ...(job.started_at ? [["Began", el("span", {}, since(job.started_at, "ago"))]] : []),
-    ...(job.over_at ? [["Over", el("span", {}, since(job.over_at, "ago"))]] : []),
+    ...(job.started_at ? [["Started", el("span", {}, since(job.started_at, "ago"))]] : []),
+    ...(job.over_at ? [["Finished", el("span", {}, since(job.over_at, "ago"))]] : []),
   ];
 }

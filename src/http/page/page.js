@@ -140,7 +140,7 @@ function start() {
   stop = follow({
     heard(kind, data) {
       if (kind === "event") app.events = [data, ...app.events].slice(0, 60);
-      if (kind === "lagged") app.notice("Some events came too fast to be shown; the numbers are right.");
+      if (kind === "lagged") app.notice("Some events were skipped; the numbers are up to date.");
       refreshSoon();
     },
     line(state) {
@@ -187,13 +187,13 @@ function signIn(why) {
     event.preventDefault();
     const text = token.value.trim();
     if (!text) return;
-    if (!/^[\x21-\x7e]+$/.test(text)) return say(trouble, "A token has no spaces and no special characters.");
+    if (!/^[\x21-\x7e]+$/.test(text)) return say(trouble, "A token contains no spaces or special characters.");
     keepToken(text);
     try {
       app.fleet = await get("/fleet");
     } catch (error) {
       keepToken(null);
-      say(trouble, error.status === 401 ? "That token is not known here." : error.message);
+      say(trouble, error.status === 401 ? "Unknown token." : error.message);
       token.select();
       return;
     }

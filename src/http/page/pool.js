@@ -21,7 +21,7 @@ export function open(main, { name }, app) {
   const spark = el("div", { class: "sparkbox big" });
   const body = el("div", { hidden: true }, bar,
     el("div", { class: "halves" },
-      el("section", { class: "card", "aria-labelledby": "h-why" }, el("h2", { id: "h-why" }, "Why it is as it is"), why),
+      el("section", { class: "card", "aria-labelledby": "h-why" }, el("h2", { id: "h-why" }, "Explanation"), why),
       el("section", { class: "card", "aria-labelledby": "h-facts" }, el("h2", { id: "h-facts" }, "Facts"), facts)),
     el("section", { class: "card", "aria-labelledby": "h-queue" }, el("h2", { id: "h-queue" }, "Queue time, last hour"), spark));
   const none = el("p", { class: "empty" }, "Loading…");
@@ -37,7 +37,7 @@ export function open(main, { name }, app) {
         missing = "";
       } catch (error) {
         if (error.status !== 404) throw error;
-        missing = `There is no pool called ${name}.`;
+        missing = `Pool ${name} not found`;
       }
     },
     draw() {
@@ -62,7 +62,7 @@ export function open(main, { name }, app) {
         spark.replaceChildren(sparkline(pool.queue_seconds, { width: 600, height: 90 }));
         const known = (pool.queue_seconds ?? []).filter((point) => point.max !== null && point.max !== undefined);
         const worst = known.length ? Math.max(...known.map((point) => point.max)) : null;
-        spark.append(el("p", { class: "dim" }, known.length ? `The line is the median, the area the worst; the highest is ${span(worst)}.` : "No job began in the last hour."));
+        spark.append(el("p", { class: "dim" }, known.length ? `Line: median. Area: maximum. Highest: ${span(worst)}.` : "No job started in the last hour."));
       }
     },
   };
@@ -71,14 +71,14 @@ export function open(main, { name }, app) {
 function factsOf(pool) {
   const total = Object.values(pool.states).reduce((sum, count) => sum + count, 0);
   return [
-    ["Instances", el("a", { href: `#/instances?${new URLSearchParams({ pool: pool.name })}` }, `${total} of at most ${pool.max}`)],
-    ["Wanted", `${pool.want} (demand ${pool.demand}, keeps ${pool.min_idle} idle)`],
+    ["Instances", el("a", { href: `#/instances?${new URLSearchParams({ pool: pool.name })}` }, `${total} (maximum ${pool.max})`)],
+    ["Target", `${pool.want} (demand ${pool.demand}, min idle ${pool.min_idle})`],
     ["Labels", (pool.labels ?? []).join(", ") || "none"],
     ["Scope", `${pool.scope} at ${pool.forge}`],
     ["Provider", `${pool.provider}, ${words(pool.binding)} binding`],
     ...(pool.image ? [["Image", pool.image]] : []),
-    ["Oldest waiting job", pool.oldest_queued_at ? span(age(pool.oldest_queued_at)) : "nobody waits"],
-    ...(pool.breaker_since ? [["Breaker", `open since ${span(age(pool.breaker_since))}`]] : []),
+    ["Oldest queued job", pool.oldest_queued_at ? span(age(pool.oldest_queued_at)) : "queue empty"],
+    ...(pool.breaker_since ? [["Breaker", `open for ${span(age(pool.breaker_since))}`]] : []),
     ...(pool.avoided_hosts?.length ? [["Avoided hosts", pool.avoided_hosts.map((it) => `${it.host} (${count_of(it.failures, "failure")})`).join(", ")]] : []),
   ];
 }

@@ -36,7 +36,7 @@ export function timeline(events, state, width) {
   const x = (at) => left + ((at - from) / (to - from)) * (width - left - right);
   const y = (name) => TOP + rows.indexOf(name) * ROW;
   const sum = all.map((stay) => `${stay.state}${stay.state === "deleted" ? "" : ` for ${span((stay.to - stay.from) / 1000)}`}`).join(", then ");
-  const picture = svg("svg", { class: "life", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Its life: ${sum}` });
+  const picture = svg("svg", { class: "life", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Timeline: ${sum}` });
   grid(picture, from, to, x, height, width < 480 ? 1 : 4);
   rows.forEach((name, index) => {
     if (index % 2) picture.append(svg("rect", { class: "band", x: 0, y: y(name), width, height: ROW }));

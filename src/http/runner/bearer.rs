@@ -27,7 +27,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Returns who calls, or the answer for whoever may not.
+    /// Returns who calls, or the answer for a caller that may not.
     pub(super) async fn of(
         request: &HttpRequest,
         app_state: &AppState,

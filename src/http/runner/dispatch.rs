@@ -6,7 +6,7 @@
 //! | 204 | nothing within this turn, ask again |
 //! | 410 | you should leave |
 //! | 401 | the token proves nothing |
-//! | 403 | it proves somebody else |
+//! | 403 | it proves another machine |
 //! | 503 | cannot tell now, ask again |
 //!
 //! The token is bound to one machine, by name and uid, and so is the answer: the owner of exactly that

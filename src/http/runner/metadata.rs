@@ -142,7 +142,7 @@ async fn runner_metadata(app_state: web::Data<AppState>, request: HttpRequest) -
     .await
 }
 
-/// Answers a machine that is being set up, and nobody else.
+/// Answers a machine that is being set up, and no other caller.
 async fn answer(
     request: &HttpRequest,
     app_state: &AppState,

@@ -1,4 +1,4 @@
-//! The doors for machines: what they need to become runners, and what they tell meanwhile.
+//! The API for machines: what they need to become runners, and what they report meanwhile.
 //!
 //! | route | answers |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! One call: a process in a group of its own, with a deadline, and no more said than can be kept.
 //!
-//! Its caller attends to the process himself, which costs nobody else a turn. When he leaves, it is
+//! The caller waits for the process itself, which holds up no other call. When the caller is dropped, it is
 //! attended to without him: a look is ended, a create or a delete goes on to its deadline, for half of
 //! it would be worse.
 //! What is sent to a provider's group reaches its children too; one that made itself a group of
@@ -28,7 +28,7 @@ use super::gate::Pass;
 const LONGEST_ANSWER: usize = 8 << 20;
 /// How much of the end of stderr is kept.
 const LONGEST_FAULT: usize = 4 << 10;
-/// How long the output of a process that ended may stay open: somebody else may hold it.
+/// How long the output of a process that ended may stay open: a child may hold it.
 const SETTLE: Duration = Duration::from_millis(500);
 /// How long a group may take to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ pub(super) struct Call {
     pub(super) env: Vec<(String, String)>,
     pub(super) stdin: Option<Vec<u8>>,
     pub(super) deadline: Duration,
-    /// What must never be repeated to anybody.
+    /// What must never be repeated in logs or errors.
     pub(super) secret: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl Spoken {
                 "{command} was not started: all `concurrency` places were taken for {} s",
                 waited.as_secs()
             ),
-            End::Lost => format!("{command} was started and nobody knows how it ended"),
+            End::Lost => format!("{command} was started and its end is not known"),
         };
         if !self.fault.is_empty() {
             told.push_str(": ");
@@ -249,7 +249,7 @@ async fn end_group(child: &mut Child, group: Option<Pid>) {
     };
     send(Signal::TERM);
     drop(timeout(GRACE, child.wait()).await);
-    // Its number is not given away while anybody is left in the group, and at once by nobody.
+    // Its number is not given away while a process is left in the group.
     send(Signal::KILL);
     drop(child.wait().await);
 }

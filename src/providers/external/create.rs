@@ -29,7 +29,7 @@ enum Noted {
 impl ProviderState {
     /// Makes a machine, or finds the one that was made under this order before.
     pub(super) async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
-        match self.note_order(&order) {
+        match self.record_order(&order) {
             Noted::First => {}
             Noted::Again => return self.adopt(&order, "it was ordered before").await,
             Noted::Taken => {
@@ -70,7 +70,7 @@ impl ProviderState {
         let said = Bootstrap::of(order, &berth.pool, &token, &self.settings);
         berth.specs = Some(said.extra_specs.clone());
         let plain = order.machine.extra.get("extra_specs");
-        self.note_pool(&order.pool.id, plain.unwrap_or(&serde_json::Value::Null));
+        self.record_pool(&order.pool.id, plain.unwrap_or(&serde_json::Value::Null));
         let text = serde_json::to_vec(&said).map_err(|error| error.to_string())?;
         // Its owner gives up after `timeout` as well, and wants to hear what was found.
         let timeout = self.settings.timeout;
@@ -89,7 +89,7 @@ impl ProviderState {
     }
 
     /// Notes an order; no name is ordered twice.
-    fn note_order(&self, order: &CreateOrder) -> Noted {
+    fn record_order(&self, order: &CreateOrder) -> Noted {
         let mut ordered = self.ordered();
         match ordered.get(&order.name) {
             Some(whose) if *whose == order.stamp.instance => Noted::Again,

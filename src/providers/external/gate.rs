@@ -81,7 +81,7 @@ mod tests {
     const SHORT_WAIT: Duration = Duration::from_millis(1);
 
     #[tokio::test(start_paused = true)]
-    async fn creates_that_hang_leave_a_place_for_deletes_and_one_for_looks() {
+    async fn creates_that_hang_leave_a_place_for_deletes_and_one_for_reads() {
         let gate = Gate::new(4, 0);
         let mut held = Vec::new();
         while let Some(pass) = gate.enter(Command::Create, SHORT_WAIT).await {
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn with_one_place_everybody_gets_it_in_turn() {
+    async fn with_one_place_every_kind_of_call_gets_it_in_order() {
         let gate = Gate::new(1, 0);
         for command in [Command::Create, Command::Delete, Command::List] {
             let pass = gate.enter(command, SHORT_WAIT).await.expect("a place");

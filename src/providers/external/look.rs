@@ -50,12 +50,12 @@ impl ProviderState {
             listed.push((pool, listing?));
         }
         for pool in self.forgotten_pools().await? {
-            // Nobody counts on these: what cannot be listed now is looked for later.
+            // Nothing depends on these: what cannot be listed now is looked for later.
             match self.list_pool(Some(&pool), ALL).await {
                 Ok(listing) => {
-                    // Whoever believes a listing wants to see it twice running.
+                    // A listing is believed only when two in a row agree.
                     if !listing.elements.is_empty() {
-                        self.note_pool(&pool, &Value::Null);
+                        self.record_pool(&pool, &Value::Null);
                     }
                     listed.push((pool, listing));
                 }

@@ -105,8 +105,8 @@ impl MachineRecords for Recorded {
     }
 }
 
-/// Returns what would be stamped on a machine of this row. Which of our tenures ordered it nobody
-/// noted; that it was one of ours the row itself proves.
+/// Returns what would be stamped on a machine of this row. Which of our leaderships ordered is not
+/// on record; that it was one of ours the row itself proves.
 fn stamp(row: &Instance, controller: &Controller) -> Stamp {
     Stamp {
         controller: Some(controller.id.clone()),

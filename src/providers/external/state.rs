@@ -92,7 +92,7 @@ impl External {
 /// Says where a machine belongs, as far as the protocol wants to know.
 pub(super) struct Berth {
     pub(super) controller: ControllerId,
-    /// Empty where nobody knows the pool.
+    /// Empty where the pool is not known.
     pub(super) pool: String,
     pub(super) specs: Option<Value>,
 }
@@ -159,11 +159,11 @@ impl ProviderState {
     }
 
     /// Notes a pool with the specs that the provider gets for it.
-    pub(super) fn note_pool(&self, pool: &PoolId, specs: &Value) {
+    pub(super) fn record_pool(&self, pool: &PoolId, specs: &Value) {
         self.pools().insert(pool.clone(), specs.clone());
     }
 
-    /// Returns the stamp of a machine: the one on record, or one that is nobody's but its own.
+    /// Returns the stamp of a machine: the one on record, or one made of its own name.
     pub(super) fn stamp_of(
         &self,
         name: &MachineName,

@@ -54,7 +54,7 @@ impl Status {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     One(Element),
-    /// Nothing: no text, `null`, or an object that names nobody.
+    /// Nothing: no text, `null`, or an object without a name.
     Nothing,
     Garbage,
 }
@@ -96,7 +96,7 @@ pub(super) fn many(stdout: &[u8]) -> Result<Listing, &'static str> {
     Ok(Listing { elements, unreadable })
 }
 
-/// Reads one element; nothing if it names nobody.
+/// Reads one element; nothing if it has no name.
 fn element(value: &Value) -> Option<Element> {
     let text = |key: &str| {
         let found = value.get(key)?;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_a_provider_uses_is_understood() {
+    fn every_status_a_provider_uses_is_understood() {
         let phase = |word: &str| {
             let text = format!(r#"{{"provider_id":"i-1","name":"m1","status":"{word}"}}"#);
             let Reading::One(element) = one(text.as_bytes()) else { panic!("{word}") };
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_told_in_its_own_words() {
+    fn a_fault_is_reported_in_its_own_text() {
         let text = r#"{"provider_id":"i-1","status":"error","provider_fault":"bm8gcXVvdGE="}"#;
         let Reading::One(element) = one(text.as_bytes()) else { panic!() };
         let view = element.view("m1".into(), Stamp::default());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_names_nobody_says_nothing() {
+    fn an_answer_without_a_name_says_nothing() {
         for text in ["", "null", "{}", r#"{"status":"running"}"#, r#"{"name":"","provider_id":""}"#]
         {
             assert_eq!(one(text.as_bytes()), Reading::Nothing, "{text}");

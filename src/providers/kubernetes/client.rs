@@ -2,7 +2,7 @@
 //! call with a deadline.
 //!
 //! The library would repeat any refused call up to fifteen times and wait for an answer for ever.
-//! Here an owner decides what is repeated, and nobody waits for ever.
+//! Here an owner decides what is repeated, and no call waits for ever.
 
 use std::future::Future;
 use std::time::Duration;
@@ -105,7 +105,7 @@ pub(super) struct Reached {
 }
 
 impl Cluster {
-    /// Reads how to reach the cluster; asks nobody anything yet.
+    /// Reads how to reach the cluster; asks nothing yet.
     pub(super) fn open(settings: &KubernetesSettings) -> Result<Self, OpenError> {
         let kubeconfig = match &settings.kubeconfig {
             None => {

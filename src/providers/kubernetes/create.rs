@@ -67,7 +67,7 @@ impl ProviderState {
         }
     }
 
-    /// Finds a pod of this name: made for the same instance, or in somebody's way.
+    /// Finds a pod of this name: created for the same instance, or for another.
     async fn made_before(&self, order: &CreateOrder) -> Result<MachineView, String> {
         let by_name = MachineRef { name: order.name.clone(), uid: None };
         let found = self.find(&by_name).await.map_err(|failure| failure.to_string())?;

@@ -22,9 +22,9 @@ const PART: Duration = Duration::from_secs(4);
 const BYTES: i64 = 1 << 20;
 /// How many lines are asked for when those were too long.
 const FEW_LINES: i64 = 10;
-/// How many events are told, and how many letters of each note.
+/// How many events are reported, and how many characters of each note.
 const MAX_EVENTS: usize = 5;
-const MAX_NOTE_CHARS: usize = 500;
+const MAX_EVENT_CHARS: usize = 500;
 
 /// Gathers what a pod left.
 pub(super) async fn gather(
@@ -62,7 +62,7 @@ pub(super) async fn gather(
 
 fn short(note: &str) -> String {
     let safe = clip(&note.replace('\n', " "));
-    safe.chars().take(MAX_NOTE_CHARS).collect()
+    safe.chars().take(MAX_EVENT_CHARS).collect()
 }
 
 /// Returns the end of the log: of this life of the container, or of the one before.

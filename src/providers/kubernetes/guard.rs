@@ -126,7 +126,7 @@ pub(super) fn is_terminal(pod: &Seen) -> bool {
     matches!(pod.phase(), "Succeeded" | "Failed")
 }
 
-/// Returns whether nobody has heard of the pod's node for too long.
+/// Returns whether the pod's node has been silent for too long.
 pub(super) fn is_in_doubt(pod: &Seen) -> bool {
     pod.phase() == "Unknown" || pod.reason() == Some("NodeLost")
 }

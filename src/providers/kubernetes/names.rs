@@ -18,7 +18,7 @@ pub(super) const US: &str = "ostler";
 pub(super) const SELECTOR: &str = "app.kubernetes.io/managed-by=ostler";
 
 pub(super) const CONTROLLER: &str = "ostler.dev/controller";
-/// The tenure that made the pod.
+/// The holder of the lease that created the pod.
 pub(super) const HOLDER: &str = "ostler.dev/holder";
 /// The pool it was made for.
 pub(super) const POOL: &str = "ostler.dev/pool";

@@ -2,7 +2,7 @@
 //!
 //! A taint as such says nothing: a pool may live on nodes of its own behind one that its pods
 //! tolerate. So only the marks of known hands count. A node that is merely silent is not among
-//! them: its pods may still be working, and nobody can move them.
+//! them: its pods may still be working, and they cannot be moved.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_takes_a_node_away_is_named() {
+    fn the_program_that_takes_a_node_away_is_named() {
         for (key, effect, by) in [
             ("ToBeDeletedByClusterAutoscaler", "NoSchedule", "cluster autoscaler"),
             ("karpenter.sh/disrupted", "NoSchedule", "Karpenter"),

@@ -68,7 +68,7 @@ fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// Returns the first key of the overlay that did not survive in the pod: nobody knows it.
+/// Returns the first key of the overlay that did not survive in the pod: it is unknown there.
 pub(super) fn lost(over: &Value, made: &Value) -> Option<String> {
     lost_at(over, made, "pod", "")
 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_nobody_knows_is_named_with_its_path() {
+    fn an_unknown_key_is_named_with_its_path() {
         let over =
             json!({"spec": {"containers": [{"name": "runner", "imagePullPolicies": "Always"}]}});
         let made = json!({"spec": {"containers": [{"name": "runner", "image": "x"}]}});

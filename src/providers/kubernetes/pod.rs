@@ -238,7 +238,7 @@ fn variables(order: &CreateOrder) -> Vec<Value> {
     env.into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()
 }
 
-/// Asks for another host than those on which machines did not come up lately; it is a wish.
+/// Prefers other hosts than those on which machines did not come up lately.
 fn avoiding(order: &CreateOrder) -> Value {
     let hosts: Vec<&str> = order.avoid.iter().map(HostName::as_str).collect();
     let elsewhere = json!({ "matchExpressions": [

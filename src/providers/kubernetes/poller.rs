@@ -2,7 +2,7 @@
 //!
 //! It asks the daemon for work with the token of its pod, again and again, and ends with 0 as soon
 //! as the JIT config is staged for the runner's container: every file whole under its name or not
-//! there at all. Told to leave, it waits to be removed; whoever removes it has the last word.
+//! there at all. Told to leave, it waits to be removed.
 //!
 //! Ends: 0 staged · 1 refused for good, or nothing could be staged · 75 told to leave and forgotten
 //! · 143 stopped.
@@ -31,7 +31,7 @@ pub enum Ended {
     Staged,
     /// It cannot begin, and never will.
     Failed,
-    /// Told to leave, and nobody came to remove it.
+    /// Told to leave, and not removed.
     Forgotten,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn stage(folder: &Path, jit: &str) -> io::Result<()> {
 
 /// Writes a line into the log of the pod.
 fn say(line: &str) {
-    // A log nobody reads is no reason to stop.
+    // A log that cannot be written is no reason to stop.
     drop(writeln!(io::stderr(), "ostler poller: {line}"));
 }
 

@@ -57,10 +57,10 @@ impl Reviews {
 #[async_trait]
 impl MachineAuth for Kubernetes {
     async fn review(&self, token: &MachineToken) -> TokenReview {
-        // Anybody may knock, and machines of other providers have tickets of their own: what is not
+        // Any client may send a token, and machines of other providers have tickets of their own: what is not
         // even meant for us is nothing a cluster should see, and no reason to ask it.
         if !is_for_us(token.reveal()) {
-            return TokenReview::Refused("this token is for somebody else".into());
+            return TokenReview::Refused("this token is for another service".into());
         }
         let hash = hash(token);
         if let Some(known) = self.state.reviews.known(&hash) {
@@ -122,7 +122,7 @@ fn judge(status: TokenReviewStatus, namespace: &str) -> TokenReview {
     }
     // A server that does not know audiences would call any token good.
     if !status.audiences.unwrap_or_default().iter().any(|audience| audience == AUDIENCE) {
-        return refused("this token is for somebody else");
+        return refused("this token is for another service");
     }
     let user = status.user.unwrap_or_default();
     let ours = format!("system:serviceaccount:{namespace}:");

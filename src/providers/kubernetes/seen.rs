@@ -29,7 +29,7 @@ pub(super) struct Shape {
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Part {
     pub(super) name: String,
-    /// Whether somebody asks it if it is ready.
+    /// Whether it has a readiness probe.
     #[serde(rename = "readinessProbe", deserialize_with = "is_there")]
     pub(super) probed: bool,
 }

@@ -40,7 +40,7 @@ pub(super) fn begin(state: Arc<ProviderState>, sink: Arc<dyn MachineSink>) -> Wa
     }
 }
 
-/// Something to tell whoever watches.
+/// One report for the sink.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sight {
     /// A pod looks like this.
@@ -148,7 +148,7 @@ async fn keep_watching(state: Arc<ProviderState>, sink: Arc<dyn MachineSink>) {
                 Some(Err(why)) => {
                     match expiry(&why) {
                         Expiry::None => {}
-                        Expiry::Told => info!("{FORGOTTEN}: {why}"),
+                        Expiry::Reported => info!("{FORGOTTEN}: {why}"),
                         // The library would ask for the same moment again and again.
                         Expiry::Refused => {
                             info!("{FORGOTTEN}: {why}");
@@ -178,14 +178,14 @@ async fn keep_watching(state: Arc<ProviderState>, sink: Arc<dyn MachineSink>) {
 pub(super) enum Expiry {
     None,
     /// It says so in the watch; the library lists again by itself.
-    Told,
+    Reported,
     /// It refuses to begin a watch there.
     Refused,
 }
 
 pub(super) fn expiry(why: &watcher::Error) -> Expiry {
     match why {
-        watcher::Error::WatchError(status) if status.code == 410 => Expiry::Told,
+        watcher::Error::WatchError(status) if status.code == 410 => Expiry::Reported,
         watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410 => {
             Expiry::Refused
         }

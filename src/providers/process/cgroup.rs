@@ -2,7 +2,7 @@
 //!
 //! It is made beside or below the one we live in ourselves, by plain files: cgroup v2 where the
 //! memory controller is delegated to us, else the v1 controllers `memory` and `pids`. Where
-//! neither can be had, a machine has no limits and nobody can say whether memory killed it.
+//! neither can be had, a machine has no limits and it is unknown whether memory killed it.
 
 mod mounts;
 
@@ -124,7 +124,7 @@ impl Cgroup {
         format!("ostler-{uid}")
     }
 
-    /// Returns whether it can be this machine's: a wrong path must not end somebody else.
+    /// Returns whether it can be this machine's: a wrong path must not end another process.
     pub(super) fn is_of(&self, uid: &str) -> bool {
         let name = Self::name(uid);
         !uid.is_empty() && self.places().all(|place| place.ends_with(&name))

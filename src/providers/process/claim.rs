@@ -6,7 +6,7 @@
 //! | yes | | | it is ours |
 //! | no | yes | | refused: the disk is not mounted |
 //! | no | no | nothing, or an empty directory | a first start: it is made and marked |
-//! | no | no | files | refused: they may be somebody else's |
+//! | no | no | files | refused: they may belong to another program |
 //!
 //! That a directory was used before is remembered elsewhere, in a file of `state_dir`.
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_somebody_else_are_left_alone() {
+    fn files_of_another_program_are_left_alone() {
         let site = Site::new();
         fs::create_dir_all(site.work().join("photos")).unwrap();
         let refused = site.claim().unwrap_err();

@@ -1,6 +1,6 @@
 //! Making a machine: a directory that is there whole or not at all, then a keeper for it.
 //!
-//! Everything is laid out in a directory nobody looks at, and renamed to the machine's name.
+//! Everything is laid out in a hidden directory, and renamed to the machine's name.
 //! Until then, and when the keeper cannot be started, nothing was made and the call says so. A
 //! second create of the same name finds the first machine. From the rename on the lock tells
 //! what is going on: the maker holds it, then the keeper inherits it as its standard input.
@@ -89,7 +89,7 @@ impl ProviderState {
             }
         };
         drop(tokio::time::timeout(KEEPER_STARTS, wait).await);
-        // The keeper lives on by itself; somebody must take its exit code in the end.
+        // The keeper lives on by itself; its exit code must be taken in the end.
         tokio::spawn(async move { drop(child.wait().await) });
     }
 
@@ -97,7 +97,9 @@ impl ProviderState {
         let nothing = |why: String| Mishap::Nothing(why);
         self.check().map_err(nothing)?;
         let Some(directory) = names::directory(&self.settings.work_dir, &order.name) else {
-            return Err(nothing("letters, digits, `-`, `_` and `.` make a name here".into()));
+            return Err(nothing(
+                "a name here consists of a-z, A-Z, digits, `-`, `_` and `.`".into(),
+            ));
         };
         if let Some(found) = self.already_created(order)? {
             return Ok(Laid::Found(found));
@@ -111,7 +113,7 @@ impl ProviderState {
         })?;
         if let Err(error) = fs::rename(&draft, &directory) {
             drop(remove::tree(&draft));
-            // Somebody else was faster.
+            // Another create was faster.
             return match self.already_created(order)? {
                 Some(found) => Ok(Laid::Found(found)),
                 None => Err(nothing(format!("cannot make `{}`: {error}", directory.display()))),
@@ -131,7 +133,7 @@ impl ProviderState {
         }
     }
 
-    /// Finds a machine of this name: made for the same instance, or in somebody's way.
+    /// Finds a machine of this name: created for the same instance, or for another.
     fn already_created(&self, order: &CreateOrder) -> Result<Option<MachineRef>, Mishap> {
         let by_name = MachineRef { name: order.name.clone(), uid: None };
         let found = self.find(&by_name).map_err(|error| Mishap::Perhaps(error.to_string()))?;

@@ -63,7 +63,7 @@ async fn find(state: &Arc<ProviderState>, machine: &MachineRef) -> Result<Option
     state.disk.brief(look).await?
 }
 
-/// Does something to a machine's files, where waiting for them harms nobody.
+/// Changes a machine's files where waiting for them holds up no one else.
 async fn with_files<R: Send + 'static>(
     state: &Arc<ProviderState>,
     found: &Found,
@@ -86,7 +86,7 @@ async fn ask_keeper(
     let asked = with_files(state, found, move |state, found| ask(state, found, grace)).await?;
     let Some(keeping) = asked else { return Ok(()) };
     if !is_gone(keeping.keeper, grace + KEEPER_ENDS).await? {
-        // It hangs. Its runner goes first, so that nothing is handed over to somebody else.
+        // It hangs. Its runner goes first, so that no process is handed over to another parent.
         kill_below(state, &keeping, &found.label.uid).await?;
         keeping.keeper.signal(Signal::KILL).map_err(reason)?;
         is_gone(keeping.keeper, KILLED).await?;
@@ -107,7 +107,7 @@ fn ask(state: &ProviderState, found: &Found, grace: Duration) -> Result<Option<K
     Ok(asked.then_some(keeping))
 }
 
-/// Makes sure that nothing lives, whoever was to see to it.
+/// Makes sure that nothing lives, whether or not the keeper saw to it.
 async fn end_rest(state: &Arc<ProviderState>, found: &Found) -> Result<(), String> {
     let until = Instant::now() + KILLED;
     loop {
@@ -166,7 +166,7 @@ async fn kill_below(state: &ProviderState, keeping: &Keeping, uid: &str) -> Resu
             cgroup.kill();
         }
         let all = procs::snapshot()?;
-        // In this very snapshot the keeper must still be itself, or the tree is a stranger's.
+        // In this very snapshot the keeper must still be itself, or the tree is another process's.
         if all.get(&keeper.pid).is_some_and(|now| keeper.pid > 1 && now.identity() == keeper) {
             for process in tree::below(&all, keeper.pid) {
                 process.identity().signal(Signal::KILL)?;

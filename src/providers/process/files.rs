@@ -165,7 +165,7 @@ pub(super) enum Oom {
     /// The kernel killed a process of this machine for memory.
     Killed,
     No,
-    /// Nobody counted: there is no cgroup.
+    /// Not counted: there is no cgroup.
     Unknown,
 }
 

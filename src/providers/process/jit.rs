@@ -74,7 +74,7 @@ pub(super) fn lay_out(
 pub(super) fn wipe(path: &Path) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(meta) => {
-            // A link would lead the zeros to a file of somebody else.
+            // A link would lead the zeros to a file outside.
             if meta.is_file() && std::os::unix::fs::MetadataExt::nlink(&meta) == 1 {
                 let blank = vec![0; usize::try_from(meta.len()).unwrap_or(0).min(1 << 20)];
                 std::fs::write(path, blank)?;

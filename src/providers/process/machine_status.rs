@@ -14,7 +14,7 @@ use super::tree;
 /// Tells how a machine stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MachineStatus {
-    /// Somebody is making it; there is no keeper yet.
+    /// It is being created; there is no keeper yet.
     Making,
     /// Its maker died before there was a keeper: nothing will come of it.
     Unborn,
@@ -27,7 +27,7 @@ pub(super) enum MachineStatus {
     Lost,
     /// Its keeper is dead, and these of its processes live on.
     Orphaned(Keeping, Vec<Identity>),
-    /// Its keeper is dead, nothing lives, and nobody said how it ended.
+    /// Its keeper is dead, nothing lives, and its end is not on record.
     Silent(Keeping),
 }
 
@@ -47,7 +47,7 @@ impl MachineStatus {
         if is_locked(home)? {
             return Ok(if keeping.is_some() { Self::Hidden } else { Self::Making });
         }
-        // Nobody writes any more; what was written since the first look counts.
+        // No process writes any more; what was written since the first look counts.
         if let Some(exit) = files::read(&home.exit())? {
             return Ok(Self::Over(exit));
         }
@@ -81,7 +81,7 @@ impl MachineStatus {
         }
     }
 
-    /// Returns how it ended, as far as anybody knows.
+    /// Returns how it ended, as far as is known.
     pub(super) fn facts(&self) -> Option<ExitFacts> {
         match self {
             Self::Over(exit) => Some(facts(exit)),
@@ -102,7 +102,7 @@ fn facts(exit: &Exit) -> ExitFacts {
         (Oom::Killed, _) => Some("OOMKilled"),
         (Oom::No | Oom::Unknown, Some(0)) => Some("Completed"),
         (Oom::No, Some(_)) => Some("Error"),
-        // Nobody counted, so the kernel's killer is not excluded: no word is better than a wrong one.
+        // Not counted, so the kernel's killer is not excluded: no report is better than a wrong one.
         (Oom::Unknown, _) | (Oom::No, None) => None,
     };
     let spoken = exit.began || exit.code == Some(126) || exit.code == Some(127);
@@ -116,7 +116,7 @@ fn facts(exit: &Exit) -> ExitFacts {
     }
 }
 
-/// Returns whether somebody makes or keeps the machine.
+/// Returns whether a process creates or keeps the machine.
 fn is_locked(home: &Home) -> io::Result<bool> {
     let file = match File::open(home.lock()) {
         Ok(file) => file,
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_count_no_word_about_memory_is_said() {
+    fn without_a_count_nothing_is_reported_about_memory() {
         let word = |code, oom| facts(&exit(code, oom, true)).reason;
         assert_eq!(word(137, Oom::Killed).as_deref(), Some("OOMKilled"));
         assert_eq!(word(137, Oom::No).as_deref(), Some("Error"));

@@ -13,7 +13,7 @@
 //! itself a session of its own.
 //!
 //! A process is known by its number *and* its start time, a machine by its name *and* an id of
-//! its own; so no signal reaches a stranger that merely has the same number, and no delete
+//! its own; so no signal reaches another process that merely has the same number, and no delete
 //! reaches a successor of the same name. A lock that the keeper holds tells a dead keeper from
 //! one that is out of sight (another container, another host on the same disk): the first is
 //! an end, the second is doubt.
@@ -23,7 +23,7 @@
 //! | `stamp.json` | create | name, id, whose it is |
 //! | `plan.json` | create | what to run, as whom, within which limits |
 //! | `ticket` | create | what a machine without a registration asks for work with; gone once it has some |
-//! | `lock` | create | held while somebody makes or keeps the machine |
+//! | `lock` | create | held while a process creates or keeps the machine |
 //! | `keeper.json` | keeper | keeper and runner: number, start time, boot; its cgroup |
 //! | `ready` | keeper | the runner said that it listens |
 //! | `output`, `output.old` | keeper | the last of what the runner said, 64 KiB each at most |

@@ -96,7 +96,7 @@ mod tests {
         }
         clear_leftovers(place.path());
         assert!(!place.path().join(".gone-1").exists());
-        assert!(place.path().join(".new-2").exists(), "somebody may be making it right now");
+        assert!(place.path().join(".new-2").exists(), "it may be being created right now");
         assert!(place.path().join("m1/work").exists());
     }
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{self, Config};
 
-/// The variables of the daemon that a runner may see; whoever fills [`ProcessSettings::env`]
-/// takes these over and nothing else, because the daemon's environment holds its secrets.
+/// The variables of the daemon that a runner may see; [`ProcessSettings::env`]
+/// holds these and nothing else, because the daemon's environment holds its secrets.
 pub const INHERITED: &[&str] = &["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
 
 /// The search path of a runner that is given none.

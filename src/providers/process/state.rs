@@ -58,14 +58,14 @@ pub enum OpenError {
         path = _0.display()
     )]
     NotMounted(PathBuf),
-    /// It holds what may be somebody else's.
+    /// It holds files that may belong to another program.
     #[error(
         "`work_dir` = `{path}` is not empty and has no marker `{MARKER}`; name an empty directory, mount the right disk there, or, if it is to be used as it is, `touch {path}/{MARKER}`",
         path = _0.display()
     )]
     Strange(PathBuf),
-    /// Nobody has that name.
-    #[error("`user` = `{0}` is nobody here; write a name of /etc/passwd, or `uid:gid`")]
+    /// There is no such user.
+    #[error("there is no `user` = `{0}` here; write a name of /etc/passwd, or `uid:gid`")]
     User(String),
     /// There is nothing to run.
     #[error("`command` is empty; leave it out for the official runner's `./run.sh`")]
@@ -122,7 +122,7 @@ impl LocalProcess {
         Arc::clone(&self.state)
     }
 
-    /// Clears what was left half made or half removed. Nobody else may be at work there.
+    /// Clears what was left half created or half removed. No other process may be at work there.
     pub fn clear_leftovers(&self) {
         remove::clear_leftovers(&self.state.settings.work_dir);
     }

@@ -10,7 +10,7 @@ use super::procs::{Identity, Process, Snapshot};
 use super::settings::Witness;
 use super::{MARK, cgroup};
 
-/// How many letters of a name the kernel keeps.
+/// How many characters of a name the kernel keeps.
 const KERNEL_NAME: usize = 15;
 
 /// Returns all living processes below `root`.
@@ -60,7 +60,7 @@ pub(super) fn left_behind(all: &Snapshot, keeping: &Keeping, uid: &str) -> Vec<I
 }
 
 /// Returns the number while it can still mean the same session or group: the kernel gives it to
-/// nobody else as long as a member lives, so a new owner proves that none does. A living leader
+/// no other process as long as a member lives, so a new owner proves that none does. A living leader
 /// must prove that it is ours.
 fn still_means(
     all: &Snapshot,

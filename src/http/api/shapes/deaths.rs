@@ -79,7 +79,7 @@ impl From<&model::ExitRecord> for DeathDetail {
     fn from(record: &model::ExitRecord) -> Self {
         let (log_tail, log_missing) = match &record.tail {
             Tail::Captured(text) => (text.lines().map(ToOwned::to_owned).collect::<Vec<_>>(), None),
-            Tail::NotNeeded => (Vec::new(), Some("it ended well; nobody needs it".to_owned())),
+            Tail::NotNeeded => (Vec::new(), Some("a normal end; no log is kept".to_owned())),
             Tail::Unavailable(why) => (Vec::new(), Some(why.clone())),
         };
         let death = Death { log_lines: Some(log_tail.len()), ..Death::from(record) };

@@ -33,7 +33,7 @@ pub struct Fleet {
     pub jobs: JobCounts,
     /// How many instances make no progress.
     pub stuck: u32,
-    /// Machines nobody answers for: foreign ones, and those struck off by operators. Must read 0.
+    /// Machines without an owner: foreign ones, and those struck off by operators. Must read 0.
     pub leaks: u64,
     /// How many invariants were found broken since the start. Must read 0.
     pub violations: u64,
@@ -61,7 +61,7 @@ pub struct Totals {
     pub jobs: JobCounts,
     /// How many instances make no progress.
     pub stuck: u32,
-    /// Machines nobody answers for.
+    /// Machines without an owner.
     pub leaks: u64,
     /// When the oldest job was queued that some pool could serve and has not served.
     pub oldest_queued_at: Option<Timestamp>,
@@ -122,7 +122,7 @@ pub struct Forge {
 pub struct Webhooks {
     /// Deliveries about jobs that the forge's own log names.
     pub logged: u64,
-    /// Those of them that nobody took at the first try.
+    /// Those of them that were not taken at the first try.
     pub missed: u64,
     /// Jobs that were found by asking, and that no webhook had told of in a minute.
     pub found_by_asking: u64,

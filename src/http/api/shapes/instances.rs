@@ -22,7 +22,7 @@ pub struct Instance {
     pub state: StateName,
     /// Since when.
     pub since: Timestamp,
-    /// When the wish for it became durable.
+    /// When it was first recorded.
     pub created_at: Timestamp,
     /// When its runner was first ready.
     pub ready_at: Option<Timestamp>,
@@ -38,7 +38,7 @@ pub struct Instance {
     pub job: Option<String>,
     /// The job that is promised to it.
     pub offered_job: Option<String>,
-    /// What somebody wants of it.
+    /// The removal request, if there is one.
     pub removal: Option<RemovalRequest>,
     /// Whether it makes no progress.
     pub stuck: bool,
@@ -59,7 +59,7 @@ pub struct Runner {
     pub id: Option<u64>,
 }
 
-/// What somebody wants of an instance.
+/// A request to remove an instance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RemovalRequest {
     /// How strongly: `retire`, `delete`, `force`, `forget`.

@@ -106,7 +106,7 @@ unpack_runner() {
     fi
 }
 
-# The files of a runner that is registered already; nobody else can read them.
+# The files of a runner that is registered already; no other user can read them.
 fetch_credentials() {
     step "fetching credentials"
     for file in runner credentials credentials_rsaparams; do
@@ -155,5 +155,5 @@ unpack_runner
 fetch_credentials
 start_runner
 tell_system
-# The forge may have seen the runner first; then nobody waits for this any more.
+# The forge may have seen the runner first; then this is not waited for any more.
 tell idle "the runner was started" || true

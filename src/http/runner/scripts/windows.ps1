@@ -77,7 +77,7 @@ try {
     foreach ($file in 'runner', 'credentials', 'credentials_rsaparams') {
         $target = Join-Path $runnerHome ".$file"
         Get-File "credentials/$file" $target
-        # Nobody but the system and administrators reads it.
+        # Only the system and administrators read it.
         & icacls.exe $target /inheritance:r /grant '*S-1-5-18:F' '*S-1-5-32-544:F' '*S-1-5-20:R' | Out-Null
     }
     [IO.File]::WriteAllBytes((Join-Path $runnerHome '.env'), [Convert]::FromBase64String($env:RUNNER_ENV))
@@ -92,7 +92,7 @@ try {
 
     $os = Get-CimInstance Win32_OperatingSystem
     try { Send-Json 'system-info' @{ os_name = $os.Caption; os_version = $os.Version } } catch { Write-Output "not heard: $_" }
-    # The forge may have seen the runner first; then nobody waits for this any more.
+    # The forge may have seen the runner first; then this is not waited for any more.
     try { Send-Json 'status' @{ status = 'idle'; message = 'the runner was started' } } catch { Write-Output "not heard: $_" }
 } catch {
     $why = "$_"

@@ -18,7 +18,7 @@ fn failed(mut status: Value, reason: &str) -> Value {
 }
 
 #[test]
-fn the_runners_end_is_told_with_code_word_and_time() {
+fn the_runners_end_is_reported_with_code_reason_and_time() {
     let facts = over(failed(runner(ended(137, "OOMKilled")), ""));
     assert_eq!((facts.code, facts.reason.as_deref()), (Some(137), Some("OOMKilled")));
     assert_eq!((facts.part, facts.machine_reason), (None, None));
@@ -32,7 +32,7 @@ fn a_signal_of_zero_is_none() {
 }
 
 #[test]
-fn the_pods_own_word_is_told_beside_the_exit_code() {
+fn the_pods_own_message_is_reported_beside_the_exit_code() {
     for word in ["Evicted", "NodeLost", "Preempting", "DeadlineExceeded", "OutOfcpu"] {
         let facts = over(failed(runner(ended(137, "Error")), word));
         assert_eq!(facts.machine_reason.as_deref(), Some(word));
@@ -43,7 +43,7 @@ fn the_pods_own_word_is_told_beside_the_exit_code() {
 }
 
 #[test]
-fn who_disrupted_a_pod_is_told_unless_it_succeeded() {
+fn the_disruption_of_a_pod_is_reported_unless_it_succeeded() {
     let disrupted = |phase: &str, code| {
         let mut status = runner(ended(code, ""));
         status["phase"] = json!(phase);
@@ -121,7 +121,7 @@ fn a_pod_comes_up_and_runs() {
 }
 
 #[test]
-fn why_a_pod_does_not_come_up_is_told_in_the_verdicts_words() {
+fn why_a_pod_does_not_come_up_is_reported_in_the_verdict() {
     let unplaced = json!({ "phase": "Pending", "conditions": [{
         "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
         "message": "0/3 nodes are available: 3 Insufficient memory.",

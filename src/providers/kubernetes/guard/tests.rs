@@ -84,7 +84,7 @@ fn a_shape_that_is_not_ours_proves_nothing() {
 }
 
 #[test]
-fn old_words_of_a_node_that_does_not_answer_prove_nothing() {
+fn old_reports_of_a_silent_node_prove_nothing() {
     for doubt in
         [json!({ "phase": "Unknown" }), json!({ "phase": "Running", "reason": "NodeLost" })]
     {

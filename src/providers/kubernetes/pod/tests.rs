@@ -118,7 +118,7 @@ fn the_runner_of_a_warm_pod_sees_no_token() {
 }
 
 #[test]
-fn an_overlay_cannot_make_a_pod_somebody_elses_nor_start_it_again() {
+fn an_overlay_cannot_change_the_owner_of_a_pod_nor_restart_it() {
     let over = json!({ "pod": {
         "metadata": { "name": "other", "labels": { "app.kubernetes.io/managed-by": "helm" } },
         "spec": { "restartPolicy": "Always" },

@@ -32,7 +32,7 @@ fn missed(name: &str) -> Sight {
 }
 
 #[test]
-fn only_what_changed_is_told() {
+fn only_what_changed_is_reported() {
     let mut memory = Memory::default();
     assert!(memory.take(view("a", MachinePhase::Booting)).is_some());
     assert_eq!(memory.take(view("a", MachinePhase::Booting)), None);
@@ -53,7 +53,7 @@ fn a_pod_is_missed_after_two_complete_listings_without_it() {
 }
 
 #[test]
-fn an_empty_listing_misses_nobody() {
+fn an_empty_listing_misses_no_pod() {
     let mut memory = Memory::default();
     let names: Vec<String> = (0..500).map(|at| format!("m{at}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -64,7 +64,7 @@ fn an_empty_listing_misses_nobody() {
 }
 
 #[test]
-fn a_listing_that_never_ended_misses_nobody() {
+fn a_listing_that_never_ended_misses_no_pod() {
     let mut memory = Memory::default();
     list(&mut memory, &["a", "b"]);
     memory.begin();
@@ -75,7 +75,7 @@ fn a_listing_that_never_ended_misses_nobody() {
 }
 
 #[test]
-fn a_deletion_is_told_once() {
+fn a_deletion_is_reported_once() {
     let mut memory = Memory::default();
     memory.take(up("a"));
     assert_eq!(memory.lose("a".into()), Some(missed("a")));
@@ -91,10 +91,10 @@ fn what_is_kept_of_a_pod_is_small() {
 }
 
 #[test]
-fn a_server_that_forgot_is_told_from_one_that_is_away() {
+fn a_server_that_forgot_is_distinguished_from_one_that_is_away() {
     let status = |code| Box::new(kube::core::Status { code, ..Default::default() });
     let refused = |code| watcher::Error::WatchStartFailed(kube::Error::Api(status(code)));
-    assert_eq!(expiry(&watcher::Error::WatchError(status(410))), Expiry::Told);
+    assert_eq!(expiry(&watcher::Error::WatchError(status(410))), Expiry::Reported);
     assert_eq!(expiry(&watcher::Error::WatchError(status(500))), Expiry::None);
     assert_eq!(expiry(&refused(410)), Expiry::Refused);
     assert_eq!(expiry(&refused(403)), Expiry::None);

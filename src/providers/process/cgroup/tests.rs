@@ -32,7 +32,7 @@ fn everything_in_a_cgroup_is_seen_killed_and_forgotten_on_a_real_mount() {
     let mut child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
     fs::write(folder.join("cgroup.procs"), child.id().to_string()).unwrap();
     assert_eq!(group.members(), [i32::try_from(child.id()).unwrap()]);
-    assert!(group.remove().is_err(), "somebody is in it");
+    assert!(group.remove().is_err(), "a process is in it");
     if !folder.join("cgroup.kill").exists() {
         println!("SKIPPED: this kernel has no cgroup.kill");
         child.kill().unwrap();
@@ -42,7 +42,7 @@ fn everything_in_a_cgroup_is_seen_killed_and_forgotten_on_a_real_mount() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended), Some(9));
     assert_eq!(group.members(), [0; 0]);
     if !folder.join("memory.events").exists() {
-        assert_eq!(group.oom(), Oom::Unknown, "nobody counts memory here, so nobody knows");
+        assert_eq!(group.oom(), Oom::Unknown, "memory is not counted here, so it is unknown");
     }
     group.remove().unwrap();
     assert!(!folder.exists());

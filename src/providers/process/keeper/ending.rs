@@ -37,7 +37,7 @@ impl End {
         Self { code, signal, began: true }
     }
 
-    /// The end of a runner that nobody could follow to it.
+    /// The end of a runner that could not be followed to its end.
     pub(super) fn unknown() -> Self {
         Self { code: None, signal: None, began: true }
     }
@@ -120,7 +120,7 @@ pub(super) fn kill_below() -> io::Result<usize> {
     Ok(living.len())
 }
 
-/// Takes the exits of the dead; nobody asks for them any more.
+/// Takes the exits of dead children, so that none stays a zombie.
 fn reap_all() {
     while let Ok(Some(_)) = rustix::process::wait(WaitOptions::NOHANG) {}
 }

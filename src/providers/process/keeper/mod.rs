@@ -37,7 +37,7 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// Keeps the runner of one machine until nothing of it is left.
 pub fn run(directory: &Path) -> ExitCode {
-    // A terminal's signals are for the daemon; and our files are nobody else's.
+    // A terminal's signals are for the daemon; our files are readable by no other user.
     let _ = rustix::process::setsid();
     rustix::process::umask(PRIVATE);
     let home = Home::new(directory);
@@ -89,7 +89,7 @@ async fn keep(home: &Home) -> io::Result<()> {
         runner: None,
         cgroup: None,
     };
-    // The ring first: whoever finds a keeper finds its log.
+    // The ring first: a keeper that is found has a log.
     let mut output = OutputReader::open(home, plan.ready_line.as_deref())?;
     files::write(&home.keeper(), &keeping)?;
     let end = match starting::start(home, &mut plan, &mut keeping, &mut ears, &mut output).await {
@@ -120,7 +120,7 @@ async fn watch(
             _ = ears.stop.recv() => {
                 let until = Instant::now() + grace(home);
                 deadline = Some(deadline.map_or(until, |earlier| earlier.min(until)));
-                // Not reaped yet, so its number is nobody else's.
+                // Not reaped yet, so its number belongs to no other process.
                 let _ = rustix::process::kill_process_group(runner, Signal::TERM);
             }
             () = passed(deadline) => {

@@ -10,7 +10,7 @@ use tokio::net::unix::pipe::Receiver;
 use crate::providers::process::files::{Home, create_private};
 use crate::providers::process::ring::Ring;
 
-/// How long the last words may take once nobody is left to speak them.
+/// How long the rest of the output may take once no process is left to write it.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How much is heard at once.
 const GULP: usize = 16 * 1024;
@@ -26,7 +26,7 @@ pub(super) struct OutputReader {
 }
 
 impl OutputReader {
-    /// Opens the ring; there is nobody to hear yet.
+    /// Opens the ring; there is no process to listen to yet.
     pub(super) fn open(home: &Home, ready_line: Option<&str>) -> io::Result<Self> {
         let line = ready_line.filter(|line| !line.is_empty());
         Ok(Self {

@@ -16,7 +16,7 @@ use crate::providers::process::copy;
 use crate::providers::process::files::{self, Home, Keeping, Plan};
 use crate::providers::process::procs::Identity;
 
-/// What a job expects of new files: readable by others, written by nobody else.
+/// What a job expects of new files: readable by others, writable by their owner alone.
 const USUAL: Mode = Mode::from_raw_mode(0o022);
 /// What a shell says for a command that is there and cannot be run.
 const CANNOT_RUN: i32 = 126;
@@ -54,7 +54,7 @@ pub(super) async fn start(
     })
 }
 
-/// Fills the machine's directory; a wish to stop is heard meanwhile.
+/// Fills the machine's directory; a request to stop is noticed meanwhile.
 async fn fill(
     home: &Home,
     plan: &Plan,

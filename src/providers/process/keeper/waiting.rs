@@ -13,7 +13,7 @@ use crate::providers::process::{jit, ticket};
 /// What one says who was told to leave and forgotten.
 const FORGOTTEN: i32 = 75;
 
-/// Waits until there is work and lays it out; returns the names of its files. A wish to stop is
+/// Waits until there is work and lays it out; returns the names of its files. A request to stop is
 /// heard meanwhile.
 pub(super) async fn wait_for_work(
     home: &Home,
