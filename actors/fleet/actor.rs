@@ -125,10 +125,13 @@ impl Actor for Fleet {
         let records = Arc::clone(&self.ports.base.records);
         let reading = async move {
             until_some(|| async {
+                let controller = records.controller().await;
+                let pools = records.pools().await;
+                let rows = records.live_instances(None).await;
                 Some(StoredFleet {
-                    controller: records.controller().await.ok()?,
-                    pools: records.pools().await.ok()?,
-                    rows: records.live_instances(None).await.ok()?,
+                    controller: controller.ok()?,
+                    pools: pools.ok()?,
+                    rows: rows.ok()?,
                 })
             })
             .await

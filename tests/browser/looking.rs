@@ -90,7 +90,7 @@ async fn an_instance_is_deleted_after_a_confirmation_and_its_timeline_says_why()
     let name = browser.run("return document.querySelector('tbody tr a').textContent");
     let name = name.as_str().expect("a name").to_owned();
     browser.click("tbody tr a");
-    browser.until_shown("is ready and free").await;
+    browser.until_shown("is ready and has no job").await;
     browser.click("main button.danger");
     browser.until_shown(&format!("Delete {name}?")).await;
     browser.click("#ask-no");

@@ -22,7 +22,7 @@ async fn every_read_answers_with_what_it_promises() {
     assert_eq!(pools["items"][0]["labels"], json!(["linux", "self-hosted"]));
     assert_eq!(pools["next_cursor"], json!(null));
     let pool = eye.get("/api/v1/pools/linux").json();
-    assert!(pool["explain"][0].as_str().expect("a line").contains("wants"), "{pool}");
+    assert!(pool["explain"][0].as_str().expect("a line").contains("target"), "{pool}");
     let said = eye.get("/api/v1/pools/linux/explain").json();
     assert_eq!(said["subject"], json!({"kind": "pool", "name": "linux"}));
 
