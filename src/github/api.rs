@@ -207,7 +207,7 @@ impl ApiClient {
         {
             for resource in [Resource::Core, Resource::Registration] {
                 if let Some((limit, left, resets_in)) = identity.governor.left(resource) {
-                    let (identity, resource) = (identity.name.clone(), resource.word());
+                    let (identity, resource) = (identity.name.clone(), resource.as_str());
                     rates.push(RateBudget { identity, resource, limit, left, resets_in });
                 }
             }

@@ -29,7 +29,7 @@ const WARN_DAYS: i64 = 14;
 pub(super) struct Ending(Mutex<BTreeMap<Scope, Vec<EndingVersion>>>);
 
 impl Ending {
-    fn note(&self, scope: &Scope, ending: Vec<EndingVersion>) {
+    fn replace(&self, scope: &Scope, ending: Vec<EndingVersion>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(scope.clone(), ending);
     }
 
@@ -74,7 +74,7 @@ impl GitHub {
                 Err(failure) => debug!(scope = %scope, "runner {version}: {}", failure.why()),
             }
         }
-        self.ending.note(scope, ending.clone());
+        self.ending.replace(scope, ending.clone());
         ending
     }
 
@@ -162,10 +162,10 @@ mod tests {
             (Ending::default(), "acme".parse().unwrap(), "b/c".parse().unwrap());
         let of =
             |version: &str, hours| EndingVersion { version: version.into(), ends_at: at(hours) };
-        known.note(&acme, vec![of("2.1.0", 9), of("2.0.0", 5)]);
-        known.note(&other, vec![of("2.0.0", 5)]);
+        known.replace(&acme, vec![of("2.1.0", 9), of("2.0.0", 5)]);
+        known.replace(&other, vec![of("2.0.0", 5)]);
         assert_eq!(known.all(), [of("2.0.0", 5), of("2.1.0", 9)]);
-        known.note(&acme, vec![]);
+        known.replace(&acme, vec![]);
         assert_eq!(known.all(), [of("2.0.0", 5)]);
     }
 

@@ -15,7 +15,7 @@ pub enum Resource {
 
 impl Resource {
     /// Returns GitHub's word for it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Core => "core",
             Self::Registration => "actions_runner_registration",
@@ -53,7 +53,7 @@ impl RateLimitHeaders {
         let retry_after = number("retry-after").map(|s| Duration::from_secs(s.min(3_600)));
         Self {
             resource: answer.header("x-ratelimit-resource").and_then(|word| {
-                [Resource::Core, Resource::Registration].into_iter().find(|it| it.word() == word)
+                [Resource::Core, Resource::Registration].into_iter().find(|it| it.as_str() == word)
             }),
             limit: small("x-ratelimit-limit"),
             remaining,

@@ -72,7 +72,7 @@ async fn set_drained(
         return Err(pools::unknown(name));
     }
     let what = if drained { "pool.drain" } else { "pool.resume" };
-    note(app_state, caller, what, json!({ "pool": name })).await?;
+    audit(app_state, caller, what, json!({ "pool": name })).await?;
     let who = caller.name.clone();
     let message = |reply| ToFleet::Drain { pool, drained, who, reply };
     match ask(app_state, message).await? {
@@ -154,7 +154,8 @@ pub(in crate::http) async fn adopt(
     let why = reason(&request, payload).await?;
     let machines: Vec<String> =
         app_state.registry.foreign().keys().map(ToString::to_string).collect();
-    note(&app_state, &caller, "foreign.adopt", json!({ "machines": machines, "why": why })).await?;
+    audit(&app_state, &caller, "foreign.adopt", json!({ "machines": machines, "why": why }))
+        .await?;
     let by = RequestedBy { who: caller.name.clone(), why };
     match ask(&app_state, |reply| ToFleet::AdoptForeign { by, reply }).await? {
         Ok(machines) => Ok(web::Json(Adopted { machines })),
@@ -179,7 +180,7 @@ async fn go(
     }
     let id = row.id.clone();
     let detail = json!({ "instance": id, "urgency": urgency, "why": why });
-    note(app_state, caller, "instance.go", detail).await?;
+    audit(app_state, caller, "instance.go", detail).await?;
     let by = RequestedBy { who: caller.name.clone(), why };
     let instance: InstanceId = id.clone();
     match ask(app_state, |reply| ToFleet::Retire { instance, urgency, by, reply }).await? {
@@ -231,7 +232,7 @@ fn may_act(caller: &Caller) -> Result<(), Problem> {
 }
 
 /// Makes the deed durable in the audit log before anything is asked.
-async fn note(
+async fn audit(
     app_state: &AppState,
     caller: &Caller,
     what: &str,

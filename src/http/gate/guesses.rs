@@ -31,7 +31,7 @@ impl Guesses {
     }
 
     /// Notes a wrong token.
-    pub(super) fn note(&mut self, peer: IpAddr, now: Instant) {
+    pub(super) fn count(&mut self, peer: IpAddr, now: Instant) {
         // Looking for the oldest at each guess would make guessing dear for us alone.
         if self.0.len() >= REMEMBERED {
             self.0.clear();
@@ -71,7 +71,7 @@ mod tests {
             ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
         for _ in 0..ALLOWED {
             assert!(!guesses.is_shut_out(one, Instant::now()));
-            guesses.note(one, Instant::now());
+            guesses.count(one, Instant::now());
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert!(guesses.is_shut_out(one, Instant::now()));
@@ -79,7 +79,7 @@ mod tests {
         assert!(!guesses.is_shut_out("192.0.2.1".parse().unwrap(), Instant::now()));
         tokio::time::advance(WINDOW).await;
         assert!(!guesses.is_shut_out(one, Instant::now()));
-        guesses.note(one, Instant::now());
+        guesses.count(one, Instant::now());
         assert!(!guesses.is_shut_out(one, Instant::now()), "counted anew");
     }
 
@@ -87,7 +87,7 @@ mod tests {
     async fn a_flood_of_addresses_fills_no_memory() {
         let mut guesses = Guesses::default();
         for number in 0..10_000_u32 {
-            guesses.note(IpAddr::V4(number.into()), Instant::now());
+            guesses.count(IpAddr::V4(number.into()), Instant::now());
         }
         assert!(guesses.0.len() <= REMEMBERED);
     }

@@ -93,7 +93,7 @@ impl Gate {
             return Ok(caller);
         }
         if let Some(peer) = peer {
-            self.guesses().note(peer, now);
+            self.guesses().count(peer, now);
         }
         Err(Problem::new(401, "that token is not known here; compare it with [[http.token]]"))
     }

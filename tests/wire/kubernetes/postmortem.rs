@@ -65,7 +65,7 @@ async fn the_log_of_the_part_that_failed_is_kept() {
     fixture.place.kubelet.wrote(
         "unborn",
         "poller",
-        "refused: this token is for somebody else (401)\n",
+        "refused: this token is for another audience (401)\n",
     );
     let exit_report = fixture.provider.exit_report(&exact(&view), true).await;
     assert!(text(&exit_report).contains("refused"), "{exit_report:?}");

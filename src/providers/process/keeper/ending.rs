@@ -66,7 +66,7 @@ pub(super) async fn end(
     output.hear_out().await;
     for secret in &plan.secrets {
         if let Err(error) = jit::wipe(&home.work().join(secret)) {
-            output.note(&format!("cannot wipe `{secret}`: {error}"));
+            output.log(&format!("cannot wipe `{secret}`: {error}"));
         }
     }
     let exit = Exit {

@@ -97,7 +97,7 @@ async fn keep(home: &Home) -> io::Result<()> {
             let watched = watch(home, runner, &mut ears, &mut output).await;
             // Whatever went wrong, nothing may live on unwatched.
             watched.unwrap_or_else(|error| {
-                output.note(&format!("the runner cannot be watched: {error}"));
+                output.log(&format!("the runner cannot be watched: {error}"));
                 End::unknown()
             })
         }

@@ -46,7 +46,7 @@ impl OutputReader {
     }
 
     /// Adds a word of the keeper's own to the output.
-    pub(super) fn note(&mut self, what: &str) {
+    pub(super) fn log(&mut self, what: &str) {
         drop(self.ring.add(format!("ostler keeper: {what}\n").as_bytes()));
     }
 

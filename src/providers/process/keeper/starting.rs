@@ -38,7 +38,7 @@ pub(super) async fn start(
     if plan.cgroup {
         match Cgroup::create(&Cgroup::name(&plan.uid), plan.limits) {
             Ok(made) => keeping.cgroup = Some(made),
-            Err(why) => output.note(&format!("no cgroup, so no limits: {why}")),
+            Err(why) => output.log(&format!("no cgroup, so no limits: {why}")),
         }
     }
     let spawned = spawn(home, plan, keeping, output).and_then(|pid| {
@@ -48,7 +48,7 @@ pub(super) async fn start(
     });
     spawned.map_err(|error| {
         let program = plan.command.first().map_or("", String::as_str);
-        output.note(&format!("cannot run `{program}`: {error}"));
+        output.log(&format!("cannot run `{program}`: {error}"));
         let missing = error.kind() == io::ErrorKind::NotFound;
         End::unbegun(Some(if missing { NOT_THERE } else { CANNOT_RUN }))
     })
@@ -68,16 +68,16 @@ async fn fill(
         filled = filling => match filled {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
-                output.note(&error.to_string());
+                output.log(&error.to_string());
                 Err(End::unbegun(None))
             }
             Err(error) => {
-                output.note(&format!("the runner's files: {error}"));
+                output.log(&format!("the runner's files: {error}"));
                 Err(End::unbegun(None))
             }
         },
         _ = ears.stop.recv() => {
-            output.note("told to stop before the runner began");
+            output.log("told to stop before the runner began");
             Err(End::stopped())
         }
     }
@@ -121,7 +121,7 @@ fn spawn(
     if let Some(cgroup) = &keeping.cgroup
         && let Err(error) = cgroup.leave()
     {
-        output.note(&format!("the keeper stays in its runner's cgroup: {error}"));
+        output.log(&format!("the keeper stays in its runner's cgroup: {error}"));
     }
     let pid = i32::try_from(spawned?.id()).ok().and_then(Pid::from_raw);
     pid.ok_or_else(|| io::Error::other("a process without a number"))

@@ -25,12 +25,12 @@ pub(super) async fn wait_for_work(
     let jit = ask(home, waiting, ears, output).await?;
     let laid = jit::lay_out(Some(&jit), waiting.form, &home.work(), user);
     let names = laid.map_err(|error| {
-        output.note(&error.to_string());
+        output.log(&error.to_string());
         End::unbegun(None)
     })?;
     // Only now: an answer that was lost on the way is asked for again.
     if let Err(error) = ticket::tear_up(home) {
-        output.note(&format!("cannot tear up the ticket: {error}"));
+        output.log(&format!("cannot tear up the ticket: {error}"));
     }
     Ok(names)
 }
@@ -47,7 +47,7 @@ async fn ask(
         token_file: home.ticket(),
         ca: None,
     };
-    let mut say = |line: &str| output.note(line);
+    let mut say = |line: &str| output.log(line);
     let work = tokio::select! {
         work = ask_for_work(&asking, &mut say) => work,
         _ = ears.stop.recv() => {
