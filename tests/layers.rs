@@ -50,6 +50,11 @@ const RULES: &[Rule] = &[
         why: "only the store speaks SQL, and the import reads another program's database",
     },
     Rule {
+        names: &["hyper_util", "hyper_rustls", "rustls_native_certs"],
+        homes: &["src/client.rs"],
+        why: "there is one outgoing HTTP client: certificates, proxy and timeouts are decided once",
+    },
+    Rule {
         names: &["octocrab::"],
         homes: &["src/github/"],
         why: "only the GitHub adapter speaks to GitHub",
