@@ -17,7 +17,7 @@ use ostler_actors::ports::{
 use tracing::warn;
 
 use super::StartError;
-use super::system_ports::{SystemChance, SystemClock};
+use super::system::{SystemChance, SystemClock};
 use crate::config::{self, Config, ForgeSettings, ProviderSettings};
 use crate::github::GitHub;
 use crate::ports::{ForgeAdapter, ForgeServices, History, JobQuery, Page};

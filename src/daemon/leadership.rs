@@ -16,7 +16,7 @@ use super::adapters::{Providers, try_new_pools};
 use super::background_tasks::BackgroundTasks;
 use super::machine_upkeep::MachineUpkeep;
 use super::metered_provider;
-use super::system_ports::LeasedSpawner;
+use super::system::LeasedSpawner;
 use super::{Daemon, StartError, stopped};
 use crate::config::watch::ConfigChange;
 use crate::ports::Stage;

@@ -26,7 +26,6 @@ mod reload;
 mod service;
 mod standby;
 mod system;
-mod system_ports;
 pub mod tools;
 
 use std::error::Error;
@@ -62,7 +61,7 @@ use crate::tokens::Tokens;
 use adapters::{Forges, Lent};
 use apply_config::Deferred;
 use leadership::{Leadership, Over};
-use system_ports::{SystemChance, SystemClock};
+use system::{SystemChance, SystemClock};
 
 /// How long the servers may take to finish what they answer.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);

@@ -17,10 +17,8 @@
 
 pub mod api;
 mod app_state;
-mod figures;
 mod follow;
 mod gate;
-mod headers;
 mod health;
 mod page;
 mod problem;
@@ -35,6 +33,7 @@ use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
 use actix_web::error::{PathError, QueryPayloadError};
+use actix_web::middleware::DefaultHeaders;
 use actix_web::{App, HttpResponse, HttpServer, web};
 use tokio::task::JoinHandle;
 use tracing::warn;
@@ -45,7 +44,6 @@ pub use problem::Problem;
 pub use tls::BadCertificate;
 
 use crate::config::Http;
-use headers::Transport;
 use tls::Certificate;
 
 /// How long a client may take for the head of a request.
@@ -120,7 +118,7 @@ pub fn serve(config: &Http, app_state: &AppState) -> Result<Server, NoServer> {
         app.route("/healthz", web::get().to(health::alive))
             .route("/readyz", web::get().to(health::ready))
             .route("/openapi.json", web::get().to(describe))
-            .route("/metrics", web::get().to(figures::metrics))
+            .route("/metrics", web::get().to(health::metrics))
             .configure(public)
             .configure(api::routes)
             .configure(page::routes);
@@ -158,7 +156,7 @@ fn bind(
             .app_data(app_state.clone())
             .app_data(web::QueryConfig::default().error_handler(|why, _| bad_query(&why)))
             .app_data(web::PathConfig::default().error_handler(|why, _| bad_path(&why)))
-            .wrap(headers::security(transport))
+            .wrap(security_headers(transport))
             .configure(routes.clone())
             .default_service(web::to(problem::not_found))
     })
@@ -176,6 +174,35 @@ fn bind(
     let handle = server.handle();
     actix_web::rt::spawn(server);
     Ok((address, handle))
+}
+
+/// What the page may load: its own files, from here; nothing inline, nothing of others.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                      connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+
+/// Tells whether answers travel encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    /// In clear text.
+    Plain,
+    /// Over TLS.
+    Tls,
+}
+
+/// Returns the headers of every answer.
+fn security_headers(transport: Transport) -> DefaultHeaders {
+    let headers = DefaultHeaders::new()
+        .add(("Content-Security-Policy", POLICY))
+        .add(("X-Content-Type-Options", "nosniff"))
+        .add(("X-Frame-Options", "DENY"))
+        .add(("Referrer-Policy", "no-referrer"))
+        .add(("Cross-Origin-Opener-Policy", "same-origin"))
+        .add(("Cross-Origin-Resource-Policy", "same-origin"))
+        .add(("Permissions-Policy", "camera=(), geolocation=(), microphone=()"));
+    match transport {
+        Transport::Plain => headers,
+        Transport::Tls => headers.add(("Strict-Transport-Security", "max-age=31536000")),
+    }
 }
 
 /// Serves the description of the API.

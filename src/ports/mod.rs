@@ -7,7 +7,6 @@
 
 mod forge;
 mod history;
-mod save_health;
 mod setup;
 mod status;
 
@@ -19,6 +18,5 @@ pub use forge::{
 pub use history::{
     AuditEntry, Audited, DeathQuery, History, InstanceQuery, JobQuery, Page, Paged, Sequenced,
 };
-pub use save_health::SaveHealth;
 pub use setup::{Release, fill_script};
-pub use status::{Shown, Stage, Status};
+pub use status::{SaveHealth, Shown, Stage, Status};

@@ -14,7 +14,7 @@ use serde_json::json;
 use tracing::info;
 
 use super::shapes::{Adopted, Answered, DeleteRequest, Drained, Why};
-use super::{body, instances, pools};
+use super::{instances, pools, requests};
 use crate::config::Role;
 use crate::http::AppState;
 use crate::http::gate::Caller;
@@ -100,7 +100,7 @@ pub(in crate::http) async fn delete(
     payload: web::Payload,
 ) -> Result<web::Json<Answered>, Problem> {
     may_act(&caller)?;
-    let request_body: DeleteRequest = body::read(&request, payload).await?.unwrap_or_default();
+    let request_body: DeleteRequest = requests::body(&request, payload).await?.unwrap_or_default();
     let why = request_body.why.as_deref().map(why_text).transpose()?;
     let urgency = match (request_body.force, &why) {
         (false, _) => Urgency::Delete,
@@ -205,7 +205,7 @@ async fn go(
 }
 
 async fn reason(request: &HttpRequest, payload: web::Payload) -> Result<String, Problem> {
-    let said: Option<Why> = body::read(request, payload).await?;
+    let said: Option<Why> = requests::body(request, payload).await?;
     let said = said.ok_or_else(|| Problem::new(400, "say why: send `{\"why\": \"…\"}`"))?;
     why_text(&said.why)
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use ostler_actors::model::PoolId;
 use serde::Deserialize;
 
-use super::paging::Part;
+use super::requests::Part;
 use super::shapes::{Death, DeathDetail, Listed, VerdictName};
 use super::{instances, look};
 use crate::http::AppState;

@@ -1,4 +1,4 @@
-//! `GET /fleet`: everything at a glance.
+//! `GET /fleet`, `/config` and `/version`: everything at a glance, and what this daemon is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,11 @@ use jiff::{SignedDuration, Timestamp};
 use ostler_actors::jobs::{BudgetLeft, HoldUps, PoolStatus};
 use ostler_actors::model::{ForgeId, Job, JobState, PoolId, StateCounts};
 use ostler_actors::registry::PoolView;
+use serde_json::Value;
 
 use super::shapes::{
     Budget, EndingVersion, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts, Pool,
-    QueueMinute, Totals, Webhooks, all_states,
+    QueueMinute, Totals, Version, Webhooks, all_states,
 };
 use crate::http::AppState;
 use crate::http::problem::Problem;
@@ -170,4 +171,27 @@ impl AppState {
         };
         self.forges.load().iter().map(forge).collect()
     }
+}
+
+/// Shows the configuration in force; secrets appear as the place they are kept in.
+#[utoipa::path(
+    get, path = "/api/v1/config", tag = "daemon",
+    responses((status = 200, body = Object), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(in crate::http) async fn config(app_state: web::Data<AppState>) -> web::Json<Value> {
+    web::Json(app_state.config.load().redacted())
+}
+
+/// Shows what runs here.
+#[utoipa::path(
+    get, path = "/api/v1/version", tag = "daemon",
+    responses((status = 200, body = Version), (status = "4XX", body = Problem, content_type = "application/problem+json"))
+)]
+pub(in crate::http) async fn version(app_state: web::Data<AppState>) -> web::Json<Version> {
+    web::Json(Version {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: option_env!("OSTLER_COMMIT").map(Into::into),
+        rust: env!("CARGO_PKG_RUST_VERSION").into(),
+        schema: app_state.schema,
+    })
 }

@@ -9,7 +9,7 @@ use ostler_actors::model::{self, InstanceId, PoolId, RunnerName, State, Subject,
 use serde::Deserialize;
 
 use super::look;
-use super::paging::Part;
+use super::requests::Part;
 use super::shapes::{
     DeathDetail, Event, Explanation, Instance, InstanceDetail, Listed, RowStatus, StateName,
     Timeline,

@@ -8,7 +8,7 @@ use ostler_actors::model::{self, ForgeId, JobId, JobState, Subject};
 use serde::Deserialize;
 
 use super::look;
-use super::paging::{Part, bad_cursor};
+use super::requests::{Part, bad_cursor};
 use super::shapes::{Event, Explanation, Job, JobStateName, Listed, Timeline};
 use crate::http::AppState;
 use crate::http::problem::Problem;

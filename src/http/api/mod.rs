@@ -6,15 +6,13 @@
 //! and a refusal is a 409 with the owner's own sentence.
 
 mod actions;
-mod body;
 mod deaths;
 mod fleet;
 mod instances;
 mod jobs;
-mod meta;
 pub mod openapi;
-mod paging;
 mod pools;
+mod requests;
 pub mod shapes;
 mod stream;
 
@@ -69,8 +67,8 @@ pub(super) fn routes(app: &mut web::ServiceConfig) {
             .service(only("/deaths", "GET").route(web::get().to(deaths::list)))
             .service(only("/deaths/{name}", "GET").route(web::get().to(deaths::one)))
             .service(only("/events", "GET").route(web::get().to(stream::events)))
-            .service(only("/config", "GET").route(web::get().to(meta::config)))
-            .service(only("/version", "GET").route(web::get().to(meta::version)))
+            .service(only("/config", "GET").route(web::get().to(fleet::config)))
+            .service(only("/version", "GET").route(web::get().to(fleet::version)))
             .default_service(web::to(not_found)),
     );
 }

@@ -4,7 +4,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
 use super::shapes::{Event, Lagged, Totals};
-use super::{actions, deaths, fleet, instances, jobs, meta, pools, stream};
+use super::{actions, deaths, fleet, instances, jobs, pools, stream};
 
 /// Gathers the description.
 #[derive(OpenApi)]
@@ -37,8 +37,8 @@ use super::{actions, deaths, fleet, instances, jobs, meta, pools, stream};
         deaths::list,
         deaths::one,
         stream::events,
-        meta::config,
-        meta::version,
+        fleet::config,
+        fleet::version,
     ),
     components(schemas(Event, Lagged, Totals)),
     modifiers(&Bearer),

@@ -12,16 +12,18 @@
 //! The token is bound to one machine, by name and uid, and so is the answer: the owner of exactly that
 //! instance is asked, and answers only after the ledger called the offer delivered.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::header::{AUTHORIZATION, CACHE_CONTROL};
 use actix_web::{HttpRequest, HttpResponse, web};
+use arc_swap::ArcSwapOption;
 use ostler_actors::fleet::ToFleet;
 use ostler_actors::instance::Dispatch;
 use ostler_actors::mail::NoAnswer;
 use ostler_actors::model::{Instance, InstanceId, ProviderId, State};
-use ostler_actors::ports::{MachineRef, MachineToken, TokenReview};
+use ostler_actors::ports::{MachineAuth, MachineRef, MachineToken, TokenReview};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
@@ -156,4 +158,33 @@ fn bearer(request: &HttpRequest) -> Option<MachineToken> {
     let (kind, token) = value.split_once(' ')?;
     let token = token.trim();
     (kind.eq_ignore_ascii_case("bearer") && !token.is_empty()).then(|| MachineToken::new(token))
+}
+
+type ByProvider = BTreeMap<ProviderId, Arc<dyn MachineAuth>>;
+
+/// Holds the providers that review tokens. Cheap to clone; clones share it.
+#[derive(Clone, Default)]
+pub struct MachineAuths(Arc<ArcSwapOption<ByProvider>>);
+
+impl MachineAuths {
+    /// Lets these review tokens for as long as the guard lives.
+    pub fn open(&self, known: ByProvider) -> MachineAuthGuard {
+        self.0.store(Some(Arc::new(known)));
+        MachineAuthGuard(self.clone())
+    }
+
+    /// Returns the providers that review tokens; none while no fleet runs here.
+    pub(super) fn now(&self) -> Option<Arc<ByProvider>> {
+        self.0.load_full()
+    }
+}
+
+/// Lets providers review tokens until it is dropped.
+#[must_use = "tokens are refused when the guard is dropped"]
+pub struct MachineAuthGuard(MachineAuths);
+
+impl Drop for MachineAuthGuard {
+    fn drop(&mut self) {
+        self.0.0.store(None);
+    }
 }

@@ -16,14 +16,13 @@ mod bearer;
 mod boot;
 mod callbacks;
 mod dispatch;
-mod machine_auth;
 mod metadata;
 mod script;
 
 use actix_web::web;
 
 pub(super) use boot::Boot;
-pub(super) use machine_auth::MachineAuths;
+pub(super) use dispatch::MachineAuths;
 
 /// Says what machines may reach.
 pub(super) fn routes(app: &mut web::ServiceConfig) {

@@ -12,7 +12,7 @@ use tracing::debug;
 use super::client::{CALL, Failure, within};
 use super::provider::ProviderState;
 use super::seen::Seen;
-use super::{names, pod, secret, view};
+use super::{names, pod, secret, seen};
 
 /// How often a server that is too busy is asked again, and how long it is left alone.
 const MAX_TRIES: usize = 5;
@@ -36,7 +36,7 @@ impl ProviderState {
             Err(failure) if failure.vouches() => return Err(refused(failure.to_string())),
             Err(failure) => return Err(unanswered(failure.to_string())),
         };
-        let Some(view) = view::view(&made) else {
+        let Some(view) = seen::view(&made) else {
             return Err(unanswered("the server answered with a pod that has no name".into()));
         };
         match &order.jit {
@@ -76,7 +76,7 @@ impl ProviderState {
         if theirs.controller != ours.controller || theirs.instance != ours.instance {
             return Err("a pod of that name exists and was made for another".into());
         }
-        view::view(&found).ok_or_else(|| "it has no name".into())
+        seen::view(&found).ok_or_else(|| "it has no name".into())
     }
 
     /// Gives the runner its JIT config; a pod that cannot have it is taken back.

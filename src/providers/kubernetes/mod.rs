@@ -40,7 +40,6 @@ mod rights;
 mod secret;
 mod seen;
 mod settings;
-mod view;
 mod watch;
 
 pub use client::OpenError;

@@ -15,7 +15,7 @@ use super::names::SELECTOR;
 use super::review::Reviews;
 use super::seen::Seen;
 use super::settings::KubernetesSettings;
-use super::{exit_report, view, watch};
+use super::{exit_report, seen, watch};
 use crate::config;
 use crate::providers::{OpenContext, Opened};
 
@@ -58,7 +58,7 @@ impl ProviderState {
         let mut page = ListParams::default().labels(SELECTOR).limit(PAGE);
         loop {
             let answer = within(CALL, pods.list(&page)).await?;
-            views.extend(answer.items.iter().filter_map(view::view));
+            views.extend(answer.items.iter().filter_map(seen::view));
             match answer.metadata.continue_.filter(|next| !next.is_empty()) {
                 Some(next) => page = page.continue_token(&next),
                 None => return Ok(views),
@@ -87,7 +87,7 @@ impl Inventory for Kubernetes {
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
         match self.state.find(machine).await {
             Ok(found) => {
-                found.as_ref().and_then(view::view).map_or(Sighting::Absent, Sighting::Seen)
+                found.as_ref().and_then(seen::view).map_or(Sighting::Absent, Sighting::Seen)
             }
             Err(why) => Sighting::Unknown(why.to_string()),
         }

@@ -4,8 +4,12 @@
 
 use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition, PodStatus};
 use kube::core::Object;
+use ostler_actors::model::{HostName, MachineName, MachineView};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
+
+use super::guard::{self, Build, Runner};
+use super::{exit, names};
 
 /// The container that runs the runner.
 pub(super) const RUNNER: &str = "runner";
@@ -75,4 +79,28 @@ impl Statuses for Seen {
         let conditions = self.status.as_ref()?.conditions.as_ref()?;
         conditions.iter().find(|condition| condition.type_ == kind)
     }
+}
+
+/// Returns what a pod shows; nothing for one without a name.
+pub(super) fn view(pod: &Seen) -> Option<MachineView> {
+    let proof = guard::examine(pod);
+    Some(MachineView {
+        name: MachineName::new(pod.metadata.name.as_deref()?),
+        uid: pod.metadata.uid.clone(),
+        stamp: names::stamp(&pod.metadata),
+        phase: exit::phase(pod),
+        worker: proof.worker,
+        began: proof.began,
+        ready: is_ready(pod),
+        leaving: pod.metadata.deletion_timestamp.is_some(),
+        host: pod.spec.node_name.as_deref().map(HostName::from),
+    })
+}
+
+/// Returns whether the runner is known to be ready: a probe of its own says so. A late-bound pod
+/// says it by asking for work, any other by coming online at the forge.
+fn is_ready(pod: &Seen) -> bool {
+    let probed = pod.spec.containers.iter().any(|part| part.name == RUNNER && part.probed);
+    let ready = pod.parts().iter().any(|part| part.name == RUNNER && part.ready);
+    guard::build(pod) == Build::Single && guard::runner(pod) == Runner::Running && probed && ready
 }

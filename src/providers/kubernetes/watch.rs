@@ -21,7 +21,7 @@ use tracing::{error, info, warn};
 use super::client::Failure;
 use super::names::SELECTOR;
 use super::provider::ProviderState;
-use super::view;
+use super::seen;
 
 /// How long a server is left alone that refused to go on from where we were.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
@@ -197,11 +197,11 @@ pub(super) fn expiry(why: &watcher::Error) -> Expiry {
     }
 }
 
-fn take(memory: &mut Memory, event: watcher::Event<super::seen::Seen>, sink: &dyn MachineSink) {
+fn take(memory: &mut Memory, event: watcher::Event<seen::Seen>, sink: &dyn MachineSink) {
     match event {
         watcher::Event::Init => memory.begin(),
         watcher::Event::InitApply(pod) | watcher::Event::Apply(pod) => {
-            tell(view::view(&pod).and_then(|view| memory.take(view)), sink);
+            tell(seen::view(&pod).and_then(|view| memory.take(view)), sink);
         }
         watcher::Event::InitDone => tell(memory.end(), sink),
         watcher::Event::Delete(pod) => {
