@@ -45,11 +45,13 @@ impl ConfigProblem {
         what: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
+        // What is quoted from a file may hold escape sequences, and a terminal would obey them.
+        let plain = |text: String| text.replace(char::is_control, "\u{fffd}");
         Self {
             severity: Severity::Error,
-            key: key.into(),
-            what: what.into(),
-            help: help.into(),
+            key: plain(key.into()),
+            what: plain(what.into()),
+            help: plain(help.into()),
             at: None,
             label: String::new(),
             also: None,

@@ -93,3 +93,14 @@ fn a_literal_secret_is_refused_without_being_repeated() {
         assert!(!said.contains(CANARY), "the message repeats the secret:\n{said}");
     }
 }
+
+#[test]
+fn a_message_carries_no_escape_sequence_of_the_file_to_the_terminal() {
+    for text in
+        ["a\u{7} = x", "\u{1b}[31m = x", "\"a\\u001b[31m\" = 1", "[reaper]\nmode = \"\\u001b[31m\""]
+    {
+        let Err(problems) = load_text(text.as_bytes()) else { panic!("{text} was accepted") };
+        let printed = problems.to_string();
+        assert!(!printed.contains(['\u{7}', '\u{1b}']), "{printed:?}");
+    }
+}
