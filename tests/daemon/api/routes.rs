@@ -48,7 +48,7 @@ async fn every_read_answers_with_what_it_promises() {
     let moved = kinds.iter().find(|event| event["kind"] == "moved").expect("a move");
     assert_eq!(moved["detail"]["from"], "pending_create", "{moved}");
     let said = eye.get(&format!("/api/v1/instances/{name}/explain")).json();
-    assert!(said["lines"][0].as_str().expect("a line").contains("ready and free"), "{said}");
+    assert!(said["lines"][0].as_str().expect("a line").contains("ready and has no job"), "{said}");
 
     let config = eye.get("/api/v1/config").json();
     assert_eq!(config["http"]["tokens"][0]["name"], "ops");
