@@ -71,11 +71,11 @@ const MAX_KEPT_PROSE: usize = 60;
 const MAX_FILES_OF_A_CONSTANT: usize = 4;
 
 #[test]
-fn names_use_the_words_of_the_field() {
+fn names_use_the_parts_of_the_field() {
     let mut findings = Vec::new();
     for (path, text) in sources() {
         for (line, name) in declared_names(&path, &text) {
-            if let Some((word, instead)) = unwanted_word(&name) {
+            if let Some((word, instead)) = unwanted_part(&name) {
                 findings
                     .push(format!("{path}:{line}: `{name}` has the word `{word}`; say {instead}"));
             }
@@ -85,7 +85,7 @@ fn names_use_the_words_of_the_field() {
 }
 
 #[test]
-fn prose_uses_the_words_of_the_field() {
+fn prose_uses_the_parts_of_the_field() {
     let mut findings = Vec::new();
     let mut kept = 0;
     for (path, text) in texts() {
@@ -137,14 +137,14 @@ fn each_check_can_fail() {
     let names = |path| {
         declared_names(path, text)
             .into_iter()
-            .filter(|(_, name)| unwanted_word(name).is_some())
+            .filter(|(_, name)| unwanted_part(name).is_some())
             .count()
     };
     assert_eq!(names("src/pool.rs"), 3, "the type, the field and the function");
     assert_eq!(names("src/errands.rs"), 4, "and the file");
     assert_eq!(unwanted_prose(text).len(), 4, "letter, Obituary, wish and nobody");
-    assert_eq!(unwanted_word("GitHub"), None);
-    assert_eq!(unwanted_word("MINT_RETRY_DELAY"), None);
+    assert_eq!(unwanted_part("GitHub"), None);
+    assert_eq!(unwanted_part("MINT_RETRY_DELAY"), None);
     assert_eq!(free_constant("pub(crate) const WINDOW: u64 = 1;").as_deref(), Some("WINDOW"));
     assert_eq!(free_constant("    const ALL: u64 = 1;"), None);
 }
@@ -155,18 +155,18 @@ fn judge(findings: &[String]) {
 }
 
 /// Returns the first unwanted word in a name, and what to say instead.
-fn unwanted_word(name: &str) -> Option<(String, &'static str)> {
+fn unwanted_part(name: &str) -> Option<(String, &'static str)> {
     if KEPT_NAMES.iter().any(|(kept, _)| *kept == name) {
         return None;
     }
-    words_of(&name.replace("GitHub", "Github")).into_iter().find_map(|word| {
+    parts_of(&name.replace("GitHub", "Github")).into_iter().find_map(|word| {
         let row = NAMES.iter().find(|(listed, _)| listed.split(' ').any(|it| it == word));
         row.map(|(_, instead)| (word, *instead))
     })
 }
 
 /// Splits a name at underscores and humps.
-fn words_of(name: &str) -> Vec<String> {
+fn parts_of(name: &str) -> Vec<String> {
     let mut words = Vec::new();
     for part in name.split('_') {
         let mut word = String::new();
