@@ -107,8 +107,11 @@ async fn a_death_is_shown_with_verdict_log_and_timeline_after_the_instance_is_go
     let all = eye.get("/api/v1/jobs").json();
     assert_eq!(all["items"][0]["id"], json!(job));
     assert_eq!(eye.get("/api/v1/jobs?state=completed").json()["items"][0]["id"], json!(job));
-    let waits = eye.get("/api/v1/pools/linux").json();
-    assert!(waits["queue_seconds"][0]["max"].as_f64().is_some_and(|it| it >= 0.0), "{waits}");
+    until("its wait is shown", async || {
+        let pool = eye.get("/api/v1/pools/linux").json();
+        pool["queue_seconds"][0]["max"].as_f64().is_some_and(|it| it >= 0.0)
+    })
+    .await;
     house.stage.leave();
 }
 
