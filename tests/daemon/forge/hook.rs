@@ -21,7 +21,7 @@ async fn settled(fixture: &ForgeFixture, hook: u64) {
 }
 
 #[tokio::test]
-async fn a_hook_is_made_once_and_then_mended() {
+async fn a_hook_is_created_once_and_then_repaired() {
     let fixture = ForgeFixture::with_token();
     let said = fixture.run(&["hook", "install"]);
     assert_eq!(said.code, 0, "{said:?}");
@@ -43,7 +43,7 @@ async fn a_hook_is_made_once_and_then_mended() {
     assert_eq!((said.code, said.out.matches("  problem ").count()), (1, 4), "{said:?}");
     fixture.write("hook.secret", "another-secret-of-ours");
     let said = fixture.run(&["hook", "install"]);
-    assert!(said.code == 0 && said.out.contains("was there"), "{said:?}");
+    assert!(said.code == 0 && said.out.contains("existed"), "{said:?}");
     let hooks = fixture.sim.hooks();
     assert_eq!((hooks.len(), hooks[0].secret.as_str()), (1, "another-secret-of-ours"));
     assert!(hooks[0].active && hooks[0].events == ["workflow_job"]);
