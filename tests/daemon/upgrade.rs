@@ -83,7 +83,7 @@ pub(super) async fn check_timeline(records: &SqlStore, name: &str) {
     let timeline = records.timeline_with_places(&Subject::Instance(name.into())).await;
     let events: Vec<_> = timeline.expect("a timeline").into_iter().map(|it| it.event).collect();
     let places: Vec<u32> = events.iter().map(|it| it.seq).collect();
-    let expected: Vec<u32> = (0..).take(events.len()).collect();
+    let expected: Vec<u32> = (1..).take(events.len()).collect();
     assert_eq!(places, expected, "`{name}` has a gap: {events:?}");
     assert!(matches!(events.first().map(|it| &it.what), Some(What::Wanted)), "{events:?}");
     let gone = |what: &What| matches!(what, What::Moved { to: State::Deleted, .. });

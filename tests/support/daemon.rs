@@ -170,7 +170,10 @@ scale_down_after = "60s"
 stuck_after = "5m"
 start_permits_per_host = 64
 "#;
-        around.config(&self.github) + hurry
+        // Runners are of this build even under an older daemon: they speak to this build's simulated GitHub.
+        let ours = format!("\"{}\", \"demo-runner\"", env!("CARGO_BIN_EXE_ostler"));
+        let config = around.config(&self.github);
+        config.replace("\"/proc/self/exe\", \"demo-runner\"", &ours) + hurry
     }
 
     /// Returns the path of something in the stage's folder.

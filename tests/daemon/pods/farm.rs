@@ -357,9 +357,11 @@ fn running() -> Value {
 
 /// Returns the configuration of a daemon of pods.
 fn whole(stage: &Stage, place: &Place, token: Option<&str>, pool: &str) -> String {
-    let base = stage
-        .base()
-        .replace("[http]\n", "[http]\npublic_url = \"http://127.0.0.1:9\"\n")
+    let mut base = stage.base();
+    if !base.contains("public_url") {
+        base = base.replace("[http]\n", "[http]\npublic_url = \"http://127.0.0.1:9\"\n");
+    }
+    let base = base
         .replace("provider = \"local\"\n", "provider = \"k8s\"\nimage = \"runner:test\"\n")
         .replace("tick = \"2s\"", "tick = \"1s\"")
         .replace("scale_down_after = \"60s\"", "scale_down_after = \"5s\"");
