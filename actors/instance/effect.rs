@@ -106,8 +106,8 @@ pub enum EffectOutcome {
     ExitReport(ExitReport),
     /// `Provider::delete`.
     Deleted(Result<Deletion, ProviderError>),
-    /// The ledger's answer to [`Effect::ConfirmDelivery`].
+    /// The ledger's answer to `Effect::ConfirmDelivery`.
     Delivery { generation: Generation, allowed: Result<bool, NoAnswer> },
-    /// The ledger's answer to [`Effect::ConfirmOffer`].
+    /// The ledger's answer to `Effect::ConfirmOffer`.
     OfferOpen { generation: Generation, open: Result<bool, NoAnswer> },
 }

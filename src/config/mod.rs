@@ -10,9 +10,9 @@
 //!                └───────────┴── problems: all of them, at once ┘
 //! ```
 //!
-//! A key is declared once, in the [`table!`](declare) of its section, which makes the struct, its
+//! A key is declared once, in the `table!` (`declare.rs`) of its section, which makes the struct, its
 //! reader and its page. The same declaration gives the errors, the JSON Schema and
-//! `config/example.toml` ([`reference`](mod@reference)), and tells [`plan`] which keys roll a pool.
+//! `config/example.toml` (`reference.rs`), and tells `plan.rs` which keys roll a pool.
 //! Every problem carries its place and the way out, and no message, `Debug` or `/config` page carries
 //! a secret. Loading is all or nothing.
 //!
