@@ -18,5 +18,5 @@ pub use forge::{
 pub use history::{
     AuditEntry, Audited, DeathQuery, History, InstanceQuery, JobQuery, Page, Paged, Sequenced,
 };
-pub use setup::{Release, fill_script};
+pub use setup::{AGENT_ENV, Release, fill_script};
 pub use status::{SaveHealth, Shown, Stage, Status};

@@ -2,6 +2,14 @@
 //! written into them. Shared by providers that hand such machines a first script and by the API that
 //! serves them the rest.
 
+/// What every runner we start has in its environment, unless its pool says otherwise. Only with both
+/// does the agent's `run.sh` pass on exit code 7, with which the listener says that the forge refuses
+/// its version; else it is 0 like most failures. The second also makes `run.sh` hand a signal on.
+pub const AGENT_ENV: [(&str, &str); 2] = [
+    ("ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE", "1"),
+    ("RUNNER_MANUALLY_TRAP_SIG", "1"),
+];
+
 /// Names a release of the runner, and where it is downloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Boot;
-use crate::ports::fill_script;
+use crate::ports::{AGENT_ENV, fill_script};
 
 const LINUX: &str = include_str!("scripts/linux.sh");
 const WINDOWS: &str = include_str!("scripts/windows.ps1");
@@ -22,6 +22,7 @@ pub(super) fn install(boot: &Boot, runner: &str, token: &str) -> String {
         ("RUNNER_FILE", boot.release.filename(boot.platform(), &boot.arch)),
         ("RUNNER_URL", boot.release_url()),
         ("RUNNER_ENV", STANDARD.encode(env_file(boot))),
+        ("AGENT_ENV", agent_env(boot)),
         ("CA_BUNDLE", boot.ca.as_ref().map(|pem| STANDARD.encode(pem)).unwrap_or_default()),
     ];
     values.extend(boot.proxies.iter().map(|(name, value)| (*name, value.clone())));
@@ -37,6 +38,17 @@ fn env_file(boot: &Boot) -> String {
     proxies.chain(own).map(line).collect()
 }
 
+/// Returns what `run.sh` itself must find in its environment; the `.env` is read by the listener only.
+fn agent_env(boot: &Boot) -> String {
+    let of = |(name, usual): &(&str, &str)| {
+        let value = boot.env.get(*name).map_or(*usual, String::as_str);
+        // It is split at spaces.
+        let value: String = value.chars().filter(char::is_ascii_alphanumeric).collect();
+        format!("{name}={value}")
+    };
+    AGENT_ENV.iter().map(of).collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the unit that runs a runner as this user; nothing if that is no name of one.
 pub(super) fn unit(boot: &Boot, runner: &str, user: &str) -> Option<String> {
     let fits = |message: char| message.is_ascii_alphanumeric() || "_-".contains(message);
@@ -49,6 +61,9 @@ pub(super) fn unit(boot: &Boot, runner: &str, user: &str) -> Option<String> {
          Wants=network-online.target\n\n[Service]\nExecStart={home}/run.sh\nUser={user}\n\
          WorkingDirectory={home}\nKillMode=process\nKillSignal=SIGTERM\nTimeoutStopSec=5min\n"
     );
+    for variable in agent_env(boot).split(' ') {
+        let _: Result<(), _> = writeln!(unit, "Environment=\"{variable}\"");
+    }
     for (name, value) in &boot.proxies {
         let value = value.replace(['\n', '\r'], " ").replace('\\', r"\\").replace('"', "\\\"");
         // Percent signs are specifiers in a unit.
@@ -95,6 +110,32 @@ mod tests {
         assert!(windows.contains("$env:http_proxy = 'http://p:''%1'"));
         assert!(windows.contains("actions-runner-win-x64-2.336.0.zip"));
         assert_eq!(env_file(&boot("linux")), "http_proxy=http://p:'%1\nNAME=value\n");
+    }
+
+    #[test]
+    fn a_runner_whose_version_is_refused_can_say_so_however_it_is_started() {
+        let both =
+            "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE=1 RUNNER_MANUALLY_TRAP_SIG=1";
+        assert_eq!(agent_env(&boot("linux")), both);
+        let linux = install(&boot("linux"), "linux-1", "v1.t");
+        assert!(linux.contains(&format!("export AGENT_ENV='{both}'")));
+        assert_eq!(linux.matches("env $AGENT_ENV ./run.sh").count(), 2, "with setsid, and with su");
+        assert_eq!(linux.matches("./run.sh").count(), 2, "there is no other start");
+        let windows = install(&boot("windows"), "w-1", "v1.t");
+        assert!(windows.contains(&format!("$env:AGENT_ENV = '{both}'")));
+        assert!(windows.contains(
+            "-Name Environment -PropertyType MultiString -Value ($env:AGENT_ENV -split ' ')"
+        ));
+        let unit = unit(&boot("linux"), "linux-1", "runner").unwrap();
+        for variable in both.split(' ') {
+            assert!(unit.contains(&format!("\nEnvironment=\"{variable}\"\n")), "{unit}");
+        }
+        let mut own = boot("linux");
+        own.env.insert("RUNNER_MANUALLY_TRAP_SIG".into(), String::new());
+        assert!(
+            agent_env(&own).ends_with("RUNNER_MANUALLY_TRAP_SIG="),
+            "the pool's own word counts"
+        );
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::names::{self, CA, PREFIX, STATE};
 use super::overlay;
 use super::seen::{POLLER, RUNNER};
 use super::settings::{AUDIENCE, KubernetesSettings};
+use crate::ports::AGENT_ENV;
 
 /// Where the runner's container finds its files.
 pub(super) const STAGING: &str = "/var/run/ostler/jit";
@@ -216,7 +217,8 @@ fn volumes(order: &CreateOrder, late: bool) -> Value {
 /// Returns the pool's variables and its way to the internet.
 fn variables(order: &CreateOrder) -> Vec<Value> {
     let extra = &order.machine.extra;
-    let mut env = Map::new();
+    let mut env: Map<_, _> =
+        AGENT_ENV.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
     if let Some(proxy) = extra.get("proxy") {
         let list = |hosts: &Value| {
             let hosts: Vec<&str> = hosts.as_array()?.iter().filter_map(Value::as_str).collect();

@@ -25,6 +25,7 @@ use super::jit::Form;
 use super::settings::DEFAULT_PATH;
 use super::state::ProviderState;
 use super::{MARK, jit, names, remove, ticket};
+use crate::ports::AGENT_ENV;
 
 /// How long a keeper may take to say that it is there.
 const KEEPER_STARTS: Duration = Duration::from_secs(20);
@@ -245,6 +246,7 @@ impl ProviderState {
         let home = self.user_home.clone().unwrap_or_else(|| work.display().to_string());
         let mut env = BTreeMap::from([("PATH".to_owned(), DEFAULT_PATH.to_owned())]);
         env.insert("HOME".into(), home);
+        env.extend(AGENT_ENV.map(|(name, value)| (name.to_owned(), value.to_owned())));
         env.extend(self.settings.env.clone());
         let of_pool = order.machine.extra.get("env").and_then(serde_json::Value::as_object);
         for (name, value) in of_pool.into_iter().flatten() {

@@ -127,10 +127,11 @@ start_runner() {
         as_root systemctl daemon-reload
         as_root systemctl enable --now "$service"
     elif [ "$(id -un)" = "$RUNNER_USER" ]; then
-        (cd "$RUNNER_HOME" && exec setsid ./run.sh >runner.log 2>&1 </dev/null) &
+        # shellcheck disable=SC2086 # one word a variable
+        (cd "$RUNNER_HOME" && exec setsid env $AGENT_ENV ./run.sh >runner.log 2>&1 </dev/null) &
     else
-        (cd "$RUNNER_HOME" && as_root setsid su -s /bin/bash "$RUNNER_USER" -c 'exec ./run.sh' \
-            >"$work.log" 2>&1 </dev/null) &
+        (cd "$RUNNER_HOME" && as_root setsid su -s /bin/bash "$RUNNER_USER" \
+            -c "exec env $AGENT_ENV ./run.sh" >"$work.log" 2>&1 </dev/null) &
     fi
 }
 

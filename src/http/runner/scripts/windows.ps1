@@ -88,6 +88,8 @@ try {
         [IO.File]::WriteAllText((Join-Path $runnerHome '.service'), $service)
         New-Service -Name $service -BinaryPathName (Join-Path $runnerHome 'bin\RunnerService.exe') -DisplayName $service -StartupType Automatic | Out-Null
     }
+    # The listener finds its variables in the service's own environment, whether we made it or not.
+    New-ItemProperty -Path "HKLM:\SYSTEM\CurrentControlSet\Services\$service" -Name Environment -PropertyType MultiString -Value ($env:AGENT_ENV -split ' ') -Force | Out-Null
     Start-Service $service
 
     $os = Get-CimInstance Win32_OperatingSystem
