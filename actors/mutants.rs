@@ -34,11 +34,13 @@ pub enum Mutant {
     JitBeforeAck,
     /// An offer's end is not told to the instance and never checked.
     ReservedForever,
+    /// A fleet does not start while a row of its store cannot be decoded.
+    QuarantineStopsFleet,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::ReaperDeletesDirectly,
         Self::EntryRemovedEarly,
         Self::DeletingSkippedAtStart,
@@ -53,6 +55,7 @@ impl Mutant {
         Self::OneAbsenceProves,
         Self::JitBeforeAck,
         Self::ReservedForever,
+        Self::QuarantineStopsFleet,
     ];
 }
 

@@ -35,6 +35,7 @@ pub struct Registry {
     pools: DashMap<PoolId, Arc<PoolView>>,
     foreign: DashMap<ProviderId, BTreeMap<MachineName, Foreign>>,
     jobs: DashMap<JobId, Arc<Job>>,
+    ledger: RwLock<LedgerView>,
     feed: broadcast::Sender<Arc<Event>>,
     changes: AtomicU64,
     violations: AtomicU64,
@@ -103,6 +104,15 @@ pub struct PoolView {
     pub shunned: Vec<(HostName, u32)>,
 }
 
+/// Shows whether the ledger has read its records, so that it takes notices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedgerView {
+    /// Whether it has.
+    pub open: bool,
+    /// Since when; nothing before it began to read.
+    pub since: Option<Timestamp>,
+}
+
 /// Shows a machine that carries our controller's stamp and a holder we never had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
@@ -120,6 +130,7 @@ impl Default for Registry {
             pools: DashMap::new(),
             foreign: DashMap::new(),
             jobs: DashMap::new(),
+            ledger: RwLock::default(),
             feed: broadcast::channel(FEED_CAPACITY).0,
             changes: AtomicU64::new(0),
             violations: AtomicU64::new(0),
@@ -166,6 +177,7 @@ impl Registry {
         }
         self.pools.clear();
         self.jobs.clear();
+        *self.ledger.write().unwrap_or_else(PoisonError::into_inner) = LedgerView::default();
     }
 
     /// Returns how to reach the owner of an instance.
@@ -250,6 +262,17 @@ impl Registry {
         let mut views: Vec<_> = self.pools.iter().map(|view| Arc::clone(&view)).collect();
         views.sort_by(|a, b| a.id.cmp(&b.id));
         views
+    }
+
+    /// Shows whether the ledger is open.
+    pub(crate) fn show_ledger(&self, open: bool, now: Timestamp) {
+        let view = LedgerView { open, since: Some(now) };
+        *self.ledger.write().unwrap_or_else(PoisonError::into_inner) = view;
+    }
+
+    /// Returns whether the ledger is open, and since when.
+    pub fn ledger(&self) -> LedgerView {
+        *self.ledger.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows a job as the ledger last saved it; one that is over is removed, and so is one that

@@ -21,10 +21,11 @@ use crate::intake::ToIntake;
 use crate::jobs::ToLedger;
 use crate::mail::{ActorRef, Mailbox, Reply};
 use crate::model::{
-    Instance, InstanceId, PoolId, PoolRow, PoolSpec, Reason, Refusal, State, Timestamp,
+    Instance, InstanceId, PoolId, PoolRow, PoolSpec, Reason, Refusal, State, Subject, Timestamp,
 };
+use crate::mutants::{self, Mutant};
 use crate::pool::ToPool;
-use crate::ports::{Clock, Controller};
+use crate::ports::{Clock, Controller, RecordKey, Records, StoreError};
 use crate::requeue::ToRequeue;
 use crate::supervise::{Envelope, Restarts, StopGuard, mailbox};
 
@@ -118,24 +119,51 @@ struct StoredFleet {
     rows: Vec<Instance>,
 }
 
+/// Reads it. A row that cannot be decoded is left out: it delays nothing.
+async fn read_fleet(records: &dyn Records) -> Result<StoredFleet, StoreError> {
+    let controller = records.controller().await?;
+    let mut pools = records.pools().await?;
+    let rows = records.live_instances(None).await?;
+    let quarantined = records.quarantined();
+    if mutants::is(Mutant::QuarantineStopsFleet)
+        && let Some(row) = quarantined.first()
+    {
+        return Err(StoreError::Unreadable(Box::new(row.clone())));
+    }
+    for row in quarantined {
+        if let RecordKey::Pool(id) = row.key {
+            let events = records.timeline(&Subject::Pool(id.clone())).await?;
+            let mut row = PoolRow::of_timeline(id, &events);
+            // No event takes the place of one that cannot be decoded either.
+            row.events = row.events.max(last_quarantined_event(records, &row.id));
+            pools.push(row);
+        }
+    }
+    Ok(StoredFleet { controller, pools, rows })
+}
+
+/// Returns the last place of a pool's timeline that cannot be decoded.
+fn last_quarantined_event(records: &dyn Records, pool: &PoolId) -> u32 {
+    let place = |key| match key {
+        RecordKey::Event(Subject::Pool(id), place) if id == *pool => Some(place),
+        RecordKey::Event(..)
+        | RecordKey::Instance(_)
+        | RecordKey::Job(_)
+        | RecordKey::Pool(_)
+        | RecordKey::Exit(_)
+        | RecordKey::Delivery(_) => None,
+    };
+    let quarantined = records.quarantined().into_iter();
+    quarantined.filter_map(|row| place(row.key)).max().unwrap_or_default()
+}
+
 impl Actor for Fleet {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let records = Arc::clone(&self.ports.base.records);
-        let reading = async move {
-            until_some(|| async {
-                let controller = records.controller().await;
-                let pools = records.pools().await;
-                let rows = records.live_instances(None).await;
-                Some(StoredFleet {
-                    controller: controller.ok()?,
-                    pools: pools.ok()?,
-                    rows: rows.ok()?,
-                })
-            })
-            .await
-        };
+        let reading =
+            async move { until_some(|| async { read_fleet(&*records).await.ok() }).await };
         ctx.wait(reading.into_actor(self).map(|stored, act, _| act.open(stored)));
     }
 }
@@ -277,7 +305,7 @@ impl Fleet {
                 let _: Result<(), _> = owner.tell(ToInstance::Poll(reply));
             }
             // Between two owners it waits; a machine that no row knows must go.
-            None if registry.holds(id) => reply.send(Dispatch::Wait),
+            None if registry.holds(id) || self.is_quarantined(id) => reply.send(Dispatch::Wait),
             None => reply.send(Dispatch::Leave),
         }
     }
@@ -285,11 +313,17 @@ impl Fleet {
     /// Forwards a machine's call. Between two owners no answer comes, and the machine calls again;
     /// one that no row knows gets a refusal.
     fn forward(&self, id: &InstanceId, message: ToInstance) {
-        if self.ports.base.registry.holds(id) {
+        if self.ports.base.registry.holds(id) || self.is_quarantined(id) {
             self.tell_instance(id, message);
         } else if let ToInstance::MachineCalled { reply, .. } = message {
             reply.send(Err(Refusal::Unknown));
         }
+    }
+
+    /// Returns whether the row of an instance is there and cannot be decoded.
+    fn is_quarantined(&self, id: &InstanceId) -> bool {
+        let quarantined = self.ports.base.records.quarantined();
+        quarantined.iter().any(|row| row.live_instance() == Some(id))
     }
 
     fn tell_instance(&self, id: &InstanceId, message: ToInstance) {

@@ -98,13 +98,15 @@ impl LedgerActor {
     fn load(&self, ctx: &mut Context<Self>) {
         let base = self.links.base.clone();
         let now = base.clock.now();
+        base.registry.show_ledger(false, now);
         let loading = async move { load(&base, now).await };
         ctx.wait(loading.into_actor(self).map(|stored, this, ctx| {
             let (now, settings) = (this.now(), this.links.settings.clone());
             info!(jobs = stored.open.len(), "the ledger is open");
-            let StoredJobs { open, closed, tombstones, unhandled, live } = stored;
+            let StoredJobs { open, closed, tombstones, unhandled, live, quarantined } = stored;
             this.links.base.registry.show_jobs(&open);
             this.ledger = Ledger::restore(settings, open, closed, tombstones, now);
+            this.ledger.quarantine(quarantined);
             for row in live {
                 this.ledger.learn_home(&row);
                 let has_owner = this.links.base.registry.mailbox(&row.id).is_some();
@@ -117,6 +119,7 @@ impl LedgerActor {
                 let change = this.ledger.handle(LedgerInput::Notice(notice), now);
                 this.gather(change, ctx);
             }
+            this.links.base.registry.show_ledger(true, now);
         }));
     }
 

@@ -7,6 +7,7 @@
 //! one [`LedgerChange`]: the caller saves it before it acts, and handles no other input in between
 //! without adding it to the same save.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::admission::Admission;
@@ -36,6 +37,8 @@ pub(crate) struct Ledger {
     settings: RequeueSettings,
     /// Notices that came before the pools were known, when no job could be routed.
     early: Vec<JobNotice>,
+    /// Jobs whose rows cannot be decoded: they are not served, and their rows stay as they are.
+    quarantined: BTreeSet<JobId>,
 }
 
 /// What happens to the ledger.
@@ -80,7 +83,13 @@ impl Ledger {
             findings: JobFindings::default(),
             settings,
             early: Vec::new(),
+            quarantined: BTreeSet::new(),
         }
+    }
+
+    /// Sets jobs aside whose rows cannot be decoded.
+    pub(crate) fn quarantine(&mut self, jobs: BTreeSet<JobId>) {
+        self.quarantined = jobs;
     }
 
     /// Learns from a row where the runners of its pool register, which the config may not name.
@@ -137,6 +146,9 @@ impl Ledger {
 
     fn notice(&mut self, notice: JobNotice, now: Timestamp) {
         self.jobs.save_handled(notice.delivery.clone());
+        if self.quarantined.contains(&notice.id) {
+            return self.pass_on(notice, now);
+        }
         let id = notice.id.clone();
         let waited = self.jobs.get(&id).is_some_and(|job| job.fact == JobFact::Waiting);
         if self.finished.is_over(&id) || self.jobs.get(&id).is_none() && !self.admit(&notice, now) {
@@ -151,6 +163,24 @@ impl Ledger {
         let JobNotice { fact, runner, .. } = notice;
         let report = FactReport { job: id, fact, runner, source: ReportSource::Notice };
         self.perform([JobEffect::Report(report)], now);
+    }
+
+    /// Tells the instance that a notice names what it says of a job whose row cannot be decoded: to
+    /// it that is proof of work, or of its end, like any other.
+    fn pass_on(&mut self, notice: JobNotice, now: Timestamp) {
+        let JobNotice { id: job, runner, fact, .. } = notice;
+        let named = runner.and_then(|name| self.instances.named(&name).cloned());
+        let Some(instance) = named else { return };
+        let conclusion = match fact {
+            JobFact::Waiting | JobFact::Queued => return,
+            JobFact::InProgress => None,
+            JobFact::Completed(conclusion) => Some(conclusion),
+        };
+        self.jobs.send(Act::ShowExecution { instance: instance.clone(), job: job.clone() });
+        if conclusion.is_some() {
+            let over = JobOver { job, conclusion, names_us: true, at: now };
+            self.jobs.send(Act::ShowJobOver { instance, over });
+        }
     }
 
     /// Opens a job that is not open, if it concerns us; returns whether it does.

@@ -1,6 +1,7 @@
 //! How the ledger reads and writes its records: a store failure never ends it, and only the
 //! ledger writes job rows.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tracing::warn;
@@ -50,6 +51,8 @@ pub(super) struct StoredJobs {
     pub(super) unhandled: Vec<JobNotice>,
     /// Rows of instances that are not deleted.
     pub(super) live: Vec<Instance>,
+    /// Jobs whose rows cannot be decoded.
+    pub(super) quarantined: BTreeSet<JobId>,
 }
 
 /// Reads all of it, and repeats that until the store answers.
@@ -69,5 +72,11 @@ async fn try_load(base: &Base, since: Timestamp) -> Result<StoredJobs, StoreErro
         tombstones: base.records.tombstones().await?,
         unhandled: base.records.unhandled().await?,
         live: base.records.live_instances(None).await?,
+        quarantined: base
+            .records
+            .quarantined()
+            .iter()
+            .filter_map(|row| row.job().cloned())
+            .collect(),
     })
 }

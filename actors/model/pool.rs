@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ForgeId, PoolId, ProviderId, Revision};
+use super::{Event, ForgeId, PoolId, ProviderId, Revision, What};
 
 /// Describes one pool: so many runners of one shape for one scope of one forge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -267,6 +267,25 @@ pub struct PoolRow {
     pub events: u32,
 }
 
+impl PoolRow {
+    /// Returns the row that a pool's timeline ends with, for a row that cannot be decoded: it holds
+    /// nothing that its events do not tell.
+    pub fn of_timeline(id: PoolId, timeline: &[Event]) -> Self {
+        let mut row = Self { id, drained: false, breaker: None, events: 0 };
+        for event in timeline {
+            row.events = row.events.max(event.seq);
+            if let What::Drained { .. } | What::Resumed { .. } = &event.what {
+                row.drained = matches!(event.what, What::Drained { .. });
+            }
+            if let What::BreakerOpened(_) | What::BreakerClosed = &event.what {
+                let opened = matches!(event.what, What::BreakerOpened(_));
+                row.breaker = opened.then_some(event.at);
+            }
+        }
+        row
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,6 +298,37 @@ mod tests {
         for text in ["", "/", "acme/", "/web", "a/b/c"] {
             assert!(text.parse::<Scope>().is_err(), "{text:?} was taken for a scope");
         }
+    }
+
+    #[test]
+    fn a_pool_row_is_rebuilt_from_the_timeline_of_its_pool() {
+        let at = |second| super::super::Timestamp::from_second(second).unwrap();
+        let event = |seq: u32, what| Event {
+            subject: super::super::Subject::Pool("linux".into()),
+            seq,
+            at: at(seq.into()),
+            last_at: at(seq.into()),
+            count: 1,
+            what,
+        };
+        let who = || "ops".to_owned();
+        let row = |whats: Vec<What>| {
+            let events: Vec<_> = (1..).zip(whats).map(|(seq, what)| event(seq, what)).collect();
+            PoolRow::of_timeline("linux".into(), &events)
+        };
+        let fresh = PoolRow { id: "linux".into(), drained: false, breaker: None, events: 0 };
+        assert_eq!(row(vec![]), fresh);
+        assert_eq!(
+            row(vec![What::Drained { who: who() }, What::BreakerOpened("x".into())]),
+            PoolRow { drained: true, breaker: Some(at(2)), events: 2, ..fresh.clone() }
+        );
+        let healed = vec![
+            What::BreakerOpened("x".into()),
+            What::Drained { who: who() },
+            What::BreakerClosed,
+            What::Resumed { who: who() },
+        ];
+        assert_eq!(row(healed), PoolRow { events: 4, ..fresh });
     }
 
     #[test]

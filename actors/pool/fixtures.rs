@@ -20,10 +20,17 @@ use crate::model::{
     Version, Worker, WriteId, after,
 };
 use crate::ports::{
-    Chance, Clock, Controller, InstanceRows, InstanceSave, Jit, Records, SaveError, Seal,
-    SpawnedTask, Spawner, StoreError,
+    Chance, Clock, Controller, InstanceRows, InstanceSave, Jit, QuarantinedRow, RecordKey, Records,
+    SaveError, Seal, SpawnedTask, Spawner, StoreError,
 };
 use crate::registry::Registry;
+
+/// Returns what names a row of pool `linux` that cannot be decoded.
+pub(crate) fn quarantined(id: &str) -> QuarantinedRow {
+    let key = RecordKey::Instance(id.into());
+    let machine = Some((ProviderId::from("k8s"), MachineName::from(id)));
+    QuarantinedRow { key, pool: Some("linux".into()), machine, why: "it is no JSON".into() }
+}
 
 /// Stands in for store, clock, chance and spawner.
 #[derive(Default)]
@@ -31,6 +38,7 @@ pub(crate) struct TestPorts {
     pub(crate) rows: Mutex<BTreeMap<InstanceId, Instance>>,
     /// How many listings of rows will fail.
     pub(crate) broken_reads: AtomicU64,
+    pub(crate) quarantined: Mutex<Vec<QuarantinedRow>>,
     random_calls: AtomicU64,
 }
 
@@ -101,10 +109,18 @@ impl Records for TestPorts {
             return Err(StoreError::Unavailable("down".into()));
         }
         let rows = self.rows.lock().unwrap();
-        Ok(rows.values().filter(|row| row.state != State::Deleted).cloned().collect())
+        let quarantined = self.quarantined();
+        let readable =
+            |row: &&Instance| quarantined.iter().all(|it| it.live_instance() != Some(&row.id));
+        let live = rows.values().filter(|row| row.state != State::Deleted);
+        Ok(live.filter(readable).cloned().collect())
     }
 
     async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, StoreError> {
+        if let Some(row) = self.quarantined().into_iter().find(|it| it.live_instance() == Some(id))
+        {
+            return Err(StoreError::Unreadable(Box::new(row)));
+        }
         Ok(self.rows.lock().unwrap().get(id).cloned())
     }
 
@@ -147,6 +163,10 @@ impl Records for TestPorts {
 
     async fn exit(&self, _: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
         Ok(None)
+    }
+
+    fn quarantined(&self) -> Vec<QuarantinedRow> {
+        self.quarantined.lock().unwrap().clone()
     }
 }
 

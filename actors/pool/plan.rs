@@ -34,6 +34,8 @@ pub(crate) struct PlanLimits {
     pub(crate) admits: u32,
     /// How many may be asked to retire now, by the budget.
     pub(crate) budget: u32,
+    /// How many places of `max` are held by rows that cannot be decoded.
+    pub(crate) quarantined: u32,
 }
 
 /// Holds what a pool should do now.
@@ -76,7 +78,7 @@ pub(crate) fn plan(
         0
     } else {
         want.saturating_sub(remaining)
-            .min(spec.max.saturating_sub(tally.occupying))
+            .min(spec.max.saturating_sub(tally.occupying).saturating_sub(limits.quarantined))
             .min(limits.admits)
     };
     let next_plan = if limits.draining {

@@ -17,13 +17,38 @@ const NAME_ALPHABET: [u8; 32] = *b"abcdefghijklmnopqrstuvwxyz234567";
 /// 60 bits: a collision is refused by the store and costs one attempt.
 const NAME_LENGTH: usize = 12;
 
-/// Reads every live row of a pool.
-pub(crate) async fn live_rows(records: Arc<dyn Records>, pool: PoolId) -> Vec<Instance> {
-    until_some(|| async { found(records.live_instances(Some(&pool)).await) }).await
+/// Holds the live rows of a pool.
+pub(crate) struct LiveRows {
+    pub(crate) rows: Vec<Instance>,
+    /// Instances whose rows cannot be decoded.
+    pub(crate) quarantined: Vec<InstanceId>,
 }
 
-pub(crate) async fn row_of(records: Arc<dyn Records>, id: InstanceId) -> Option<Instance> {
-    until_some(|| async { found(records.instance(&id).await) }).await
+/// Reads every live row of a pool.
+pub(crate) async fn live_rows(records: Arc<dyn Records>, pool: PoolId) -> LiveRows {
+    let rows = until_some(|| async { found(records.live_instances(Some(&pool)).await) }).await;
+    let quarantined = records.quarantined().into_iter();
+    let ours = quarantined.filter(|row| row.pool.as_ref() == Some(&pool));
+    LiveRows { rows, quarantined: ours.filter_map(|row| row.live_instance().cloned()).collect() }
+}
+
+/// Tells what the row of an owner that exited holds.
+pub(crate) enum StoredRow {
+    Row(Box<Instance>),
+    /// There is none.
+    None,
+    /// It cannot be decoded.
+    Quarantined,
+}
+
+pub(crate) async fn row_of(records: Arc<dyn Records>, id: InstanceId) -> StoredRow {
+    until_some(|| async {
+        match records.instance(&id).await {
+            Err(StoreError::Unreadable(_)) => Some(StoredRow::Quarantined),
+            read => Some(found(read)?.map_or(StoredRow::None, |row| StoredRow::Row(Box::new(row)))),
+        }
+    })
+    .await
 }
 
 /// Chooses the name of the instance that adopts a machine: the machine's own name if it was never

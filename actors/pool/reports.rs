@@ -27,6 +27,8 @@ pub(crate) struct Reports {
     unchecked: BTreeSet<InstanceId>,
     /// Instances that were asked to retire, and when, and have not reported since.
     asked: BTreeMap<InstanceId, Timestamp>,
+    /// Instances whose rows cannot be decoded: each holds a place until the next start.
+    quarantined: BTreeSet<InstanceId>,
     /// Whether the rows were read.
     read: bool,
 }
@@ -42,6 +44,16 @@ impl Reports {
             }
             self.expect(of_row(row));
         }
+    }
+
+    /// Counts an instance whose row cannot be decoded.
+    pub(crate) fn quarantine(&mut self, id: InstanceId) {
+        self.quarantined.insert(id);
+    }
+
+    /// Returns how many places are held by rows that cannot be decoded.
+    pub(crate) fn quarantined(&self) -> u32 {
+        u32::try_from(self.quarantined.len()).unwrap_or(u32::MAX)
     }
 
     /// Counts an instance whose owner is being started.
@@ -125,7 +137,7 @@ impl Reports {
             Accepts::Draining
         } else if held {
             Accepts::Broken
-        } else if tally.occupying >= spec.max && tally.free == 0 {
+        } else if tally.occupying + self.quarantined() >= spec.max && tally.free == 0 {
             Accepts::Full
         } else {
             Accepts::Work

@@ -2,6 +2,11 @@
 //!
 //! A save is one transaction: the row, checked by version and epoch, together with its
 //! events. A save that is repeated with the same write id counts as done.
+//!
+//! A row that cannot be decoded is in *quarantine*: lists leave it out, a read of it alone says
+//! [`StoreError::Unreadable`], it stays in the store as it is, and [`Records::quarantined`] names it.
+
+use std::fmt;
 
 use async_trait::async_trait;
 
@@ -11,6 +16,8 @@ use crate::model::{
 };
 
 /// Reads the records. Safe to hand to anyone.
+///
+/// Lists leave out what cannot be decoded.
 #[async_trait]
 pub trait Records: Send + Sync {
     /// Returns who we are and every holder we ever had.
@@ -53,6 +60,89 @@ pub trait Records: Send + Sync {
 
     /// Returns the record of an end.
     async fn exit(&self, id: &InstanceId) -> Result<Option<ExitRecord>, StoreError>;
+
+    /// Returns the rows that could not be decoded when they were last read, in order. A read that
+    /// lists a kind of rows brings the entries of that kind up to date.
+    fn quarantined(&self) -> Vec<QuarantinedRow>;
+}
+
+/// Names a row of the store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecordKey {
+    /// The row of an instance.
+    Instance(InstanceId),
+    /// The row of a job.
+    Job(JobId),
+    /// The row of a pool.
+    Pool(PoolId),
+    /// The record of an end.
+    Exit(InstanceId),
+    /// A delivery that is not handled.
+    Delivery(DeliveryId),
+    /// An event, by its place in a timeline.
+    Event(Subject, u32),
+}
+
+impl fmt::Display for RecordKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Instance(id) => write!(f, "the row of instance `{id}`"),
+            Self::Job(id) => write!(f, "the row of job `{id}`"),
+            Self::Pool(id) => write!(f, "the row of pool `{id}`"),
+            Self::Exit(id) => write!(f, "the exit record of instance `{id}`"),
+            Self::Delivery(id) => write!(f, "delivery `{id}`"),
+            Self::Event(Subject::Instance(id), place) => {
+                write!(f, "event {place} of instance `{id}`")
+            }
+            Self::Event(Subject::Job(id), place) => write!(f, "event {place} of job `{id}`"),
+            Self::Event(Subject::Pool(id), place) => write!(f, "event {place} of pool `{id}`"),
+        }
+    }
+}
+
+/// Shows a row that cannot be decoded, by what its indexed columns still say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuarantinedRow {
+    /// Which row.
+    pub key: RecordKey,
+    /// Its pool, where a column names one.
+    pub pool: Option<PoolId>,
+    /// The provider and the name of its machine, where it may have one.
+    pub machine: Option<(ProviderId, MachineName)>,
+    /// Why it cannot be decoded.
+    pub why: String,
+}
+
+impl QuarantinedRow {
+    /// Returns the instance whose row it is, unless that is over.
+    pub fn live_instance(&self) -> Option<&InstanceId> {
+        match &self.key {
+            RecordKey::Instance(id) => self.machine.is_some().then_some(id),
+            RecordKey::Job(_)
+            | RecordKey::Pool(_)
+            | RecordKey::Exit(_)
+            | RecordKey::Delivery(_)
+            | RecordKey::Event(..) => None,
+        }
+    }
+
+    /// Returns the job whose row it is.
+    pub fn job(&self) -> Option<&JobId> {
+        match &self.key {
+            RecordKey::Job(id) => Some(id),
+            RecordKey::Instance(_)
+            | RecordKey::Pool(_)
+            | RecordKey::Exit(_)
+            | RecordKey::Delivery(_)
+            | RecordKey::Event(..) => None,
+        }
+    }
+}
+
+impl fmt::Display for QuarantinedRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be decoded and is set aside: {}", self.key, self.why)
+    }
 }
 
 /// Tells who we are.
@@ -147,6 +237,9 @@ pub enum StoreError {
     /// Worth repeating.
     #[error("store did not answer: {0}")]
     Unavailable(String),
+    /// The row is there and cannot be decoded; it is in quarantine.
+    #[error("{0}")]
+    Unreadable(Box<QuarantinedRow>),
 }
 
 /// Tells why a save did not count; named by what the writer does next.

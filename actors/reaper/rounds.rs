@@ -16,9 +16,10 @@ use tracing::warn;
 use super::sweep::registered_as;
 use crate::base::Base;
 use crate::model::{
-    ForgeId, Instance, MachineView, Observation, ProviderId, RunnerView, Scope, State, Timestamp,
+    ForgeId, Instance, MachineName, MachineView, Observation, ProviderId, RunnerView, Scope, State,
+    Timestamp,
 };
-use crate::ports::{Controller, Inventory, Roster, StoreError};
+use crate::ports::{Controller, Inventory, QuarantinedRow, Roster, StoreError};
 
 /// How long a listing may take.
 const LISTING_TIMEOUT: Duration = Duration::from_mins(1);
@@ -53,7 +54,29 @@ pub(crate) async fn list_machines(
     let mut records = live_instances(base).await?;
     records.retain(|row| row.provider == *provider);
     let controller = readable(base.records.controller().await)?;
+    let listing = without_quarantined(listing, provider, &base.records.quarantined());
     Some(Machines { listing, controller, records })
+}
+
+/// Leaves out the machines whose rows cannot be decoded: they have a record, so they are no orphans.
+fn without_quarantined(
+    listing: Observation<Vec<MachineView>>,
+    provider: &ProviderId,
+    quarantined: &[QuarantinedRow],
+) -> Observation<Vec<MachineView>> {
+    let held: BTreeSet<&MachineName> = quarantined
+        .iter()
+        .filter_map(|row| row.machine.as_ref())
+        .filter(|(of, _)| of == provider)
+        .map(|(_, machine)| machine)
+        .collect();
+    match listing {
+        Observation::Complete(mut views) if !held.is_empty() => {
+            views.retain(|view| !held.contains(&view.name));
+            Observation::Complete(views)
+        }
+        listing @ (Observation::Complete(_) | Observation::Unusable(_)) => listing,
+    }
 }
 
 /// Returns the scopes of a forge in which a runner of ours may be registered, as the board shows them:
@@ -135,4 +158,23 @@ impl Drop for Round {
 /// Returns whether nothing is expected of any instance: all are idle, and none is asked to go.
 pub(super) fn at_rest(records: &[Instance]) -> bool {
     records.iter().all(|row| row.state == State::Idle && row.removal.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::fixtures::{machine, quarantined};
+
+    #[test]
+    fn a_machine_whose_row_cannot_be_decoded_is_no_orphan_anywhere_but_at_its_provider() {
+        let listed = |provider: &str| {
+            let listing = Observation::Complete(vec![machine("a"), machine("b")]);
+            let rows = [quarantined("b")];
+            let left = without_quarantined(listing, &provider.into(), &rows);
+            let Observation::Complete(views) = left else { return Vec::new() };
+            views.into_iter().map(|view| view.name.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(listed("k8s"), ["a"]);
+        assert_eq!(listed("other"), ["a", "b"]);
+    }
 }

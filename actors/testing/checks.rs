@@ -70,6 +70,7 @@ impl Checker {
             jobs: truth.records.open_jobs().map(|job| &**job).collect(),
             tombstones: &self.tombstones,
             limits: &self.limits,
+            quarantined: truth.records.quarantined(),
         };
         self.broken.extend(scan(&snapshot));
         for (pool, times) in &self.retires {

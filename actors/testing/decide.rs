@@ -31,8 +31,14 @@ impl PlanBench {
     /// Plans once; returns how many are to be made and to go.
     pub fn plan(&self, queued: u32) -> usize {
         let demand = Demand { queued, blocked: false, oldest: None };
-        let limits =
-            PlanLimits { draining: false, settled: true, healthy: true, admits: 32, budget: 20 };
+        let limits = PlanLimits {
+            draining: false,
+            settled: true,
+            healthy: true,
+            admits: 32,
+            budget: 20,
+            quarantined: 0,
+        };
         let now = after(Timestamp::UNIX_EPOCH, Duration::from_hours(1));
         let plan = plan(&self.spec, &self.reports, demand, limits, now);
         plan.create as usize + plan.retire.len()

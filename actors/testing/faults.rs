@@ -200,6 +200,8 @@ pub struct StoreFaults {
     pub panics: Rate,
     /// The record of a living instance is lost with a crash, as by a backup that is restored.
     pub record_lost: Rate,
+    /// The row of a living instance cannot be decoded from a crash to the next one.
+    pub row_unreadable: Rate,
 }
 
 /// Holds what people do.
@@ -374,6 +376,7 @@ impl StoreFaults {
             crash_effect: up_to(dice, 60),
             panics: up_to(dice, 60),
             record_lost: up_to(dice, 5000),
+            row_unreadable: up_to(dice, 3000),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::ports::AuditEntry;
 pub(super) enum SaveOp {
     Instance(Box<InstanceOp>),
     Jobs(Box<JobsOp>),
-    Pool { epoch: Epoch, row: (String, String), events: Vec<EventRow> },
+    Pool { epoch: Epoch, row: Option<(String, String)>, events: Vec<EventRow> },
     Holder { epoch: Epoch, holder: String },
     Accept { delivery: String, notice: String },
     Audit(AuditEntry),
@@ -140,6 +140,7 @@ impl BatchPlan {
         self.instances.is_empty()
             && self.writes.is_empty()
             && self.pools.is_empty()
+            && self.events.is_empty()
             && self.holders.is_empty()
             && self.accepts.is_empty()
             && self.audits.is_empty()
@@ -154,7 +155,7 @@ pub(super) fn plan(ops: &[SaveOp], mut known: TableState) -> BatchPlan {
             SaveOp::Instance(op) => instance(op, &mut known, &mut plan),
             SaveOp::Jobs(op) => jobs(op, &mut known, &mut plan),
             SaveOp::Pool { epoch, row, events } => may_write(*epoch, &known).map(|()| {
-                plan.pools.push(row.clone());
+                plan.pools.extend(row.clone());
                 plan.events.extend_from_slice(events);
             }),
             SaveOp::Holder { epoch, holder } => {

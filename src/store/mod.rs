@@ -25,6 +25,9 @@
 //! as one JSON argument per statement. What differs between the engines is a handful of pieces in
 //! `sql` and one folder of migrations each, equally numbered, forward only.
 //!
+//! *One bad row stops nothing.* A row that cannot be decoded is left out, named and counted
+//! (`quarantine`); it stays in its table as it is, and nothing writes over it.
+//!
 //! *One backup format.* A backup is a SQLite store file, whatever engine it was taken from, so it
 //! can be restored into either ([`backup`]).
 
@@ -38,6 +41,7 @@ mod lease_row;
 mod link;
 mod location;
 mod migrate;
+mod quarantine;
 mod reads;
 mod rows;
 mod saves;
@@ -64,6 +68,7 @@ use uuid::Uuid;
 
 use crate::ports::SaveHealth;
 use link::{Link, Readers, text};
+use quarantine::Quarantine;
 use sql::{Sql, sql};
 use writer::{Writer, WriterRequest};
 
@@ -115,6 +120,7 @@ pub struct SqlStore {
     queue: mpsc::Sender<WriterRequest>,
     writer: Arc<std::sync::Mutex<Option<JoinHandle<()>>>>,
     health: SaveHealth,
+    quarantine: Arc<Quarantine>,
 }
 
 impl SqlStore {
@@ -136,7 +142,7 @@ impl SqlStore {
         let writer = Writer::new(Arc::clone(&place), link, options, health.clone());
         let task = tokio::spawn(writer.serve(requests));
         let writer = Arc::new(std::sync::Mutex::new(Some(task)));
-        Ok(Self { place, readers, queue, writer, health })
+        Ok(Self { place, readers, queue, writer, health, quarantine: Arc::default() })
     }
 
     /// Returns where the store is, without secrets.

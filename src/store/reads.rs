@@ -1,5 +1,6 @@
 //! The reading half of the port.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -7,13 +8,15 @@ use ostler_actors::model::{
     ControllerId, Event, ExitRecord, ForgeId, HolderId, Instance, InstanceId, Job, JobId,
     JobNotice, MachineName, PoolId, PoolRow, ProviderId, Subject, Timestamp,
 };
-use ostler_actors::ports::{Controller, Records, StoreError};
+use ostler_actors::ports::{Controller, QuarantinedRow, Records, StoreError};
 use serde::de::DeserializeOwned;
 
 use super::link::{Arg, Row, int, text};
+use super::quarantine::{self, NameRow};
 use super::rows::{self, moment, parse};
 use super::sql::{Sql, sql};
 use super::{SqlStore, unavailable};
+use crate::errors::chain;
 
 /// How long a reader waits for a server that hangs.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,13 +35,64 @@ impl SqlStore {
         rows.map_err(|error| unavailable(what, error))
     }
 
-    async fn bodies<T: DeserializeOwned>(
+    /// Reads rows and decodes each; those that cannot be decoded are set aside, and their names
+    /// are returned beside.
+    pub(super) async fn decode_rows<T: Send>(
+        &self,
+        what: &str,
+        (sql, args): (Sql, Vec<Arg>),
+        decode: impl Fn(&Row) -> Result<T, sqlx::Error> + Send,
+        name: NameRow,
+    ) -> Result<(Vec<T>, Vec<QuarantinedRow>), StoreError> {
+        let quarantine = Arc::clone(&self.quarantine);
+        let holds_any = !quarantine.is_empty();
+        let read = move |row: &Row| match decode(row) {
+            Ok(decoded) => {
+                if holds_any {
+                    quarantine.remove(&name(row)?.key);
+                }
+                Ok(Ok(decoded))
+            }
+            Err(error) => Ok(Err(QuarantinedRow { why: chain(&error), ..name(row)? })),
+        };
+        let (mut decoded, mut broken) = (Vec::new(), Vec::new());
+        for row in self.read_rows(what, sql, args, read).await? {
+            match row {
+                Ok(row) => decoded.push(row),
+                Err(row) => {
+                    self.quarantine.add(row.clone());
+                    broken.push(row);
+                }
+            }
+        }
+        Ok((decoded, broken))
+    }
+
+    /// Reads a list of bodies without those that cannot be decoded.
+    async fn bodies<T: DeserializeOwned + Send>(
         &self,
         what: &str,
         sql: Sql,
         args: Vec<Arg>,
+        name: NameRow,
     ) -> Result<Vec<T>, StoreError> {
-        self.read_rows(what, sql, args, |row| parse(row, 0)).await
+        let read = self.decode_rows(what, (sql, args), |row| parse(row, 0), name).await;
+        read.map(|(rows, _)| rows)
+    }
+
+    /// Reads one row, which may be there and not to be decoded.
+    async fn one<T: Send>(
+        &self,
+        what: &str,
+        query: (Sql, Vec<Arg>),
+        decode: impl Fn(&Row) -> Result<T, sqlx::Error> + Send,
+        name: NameRow,
+    ) -> Result<Option<T>, StoreError> {
+        let (mut rows, mut broken) = self.decode_rows(what, query, decode, name).await?;
+        match broken.pop() {
+            Some(row) => Err(StoreError::Unreadable(Box::new(row))),
+            None => Ok(rows.pop()),
+        }
     }
 }
 
@@ -58,22 +112,36 @@ impl Records for SqlStore {
     }
 
     async fn pools(&self) -> Result<Vec<PoolRow>, StoreError> {
-        self.bodies("pools", sql!("select body from pools order by id"), Vec::new()).await
+        const ALL: Sql = sql!("select body, id from pools order by id");
+        self.bodies("pools", ALL, Vec::new(), quarantine::pool::<1>).await
     }
 
     async fn live_instances(&self, pool: Option<&PoolId>) -> Result<Vec<Instance>, StoreError> {
-        const ALL: Sql = sql!("select body from instances where state <> 'deleted' order by id");
-        const OF: Sql =
-            sql!("select body from instances where state <> 'deleted' and pool = $1 order by id");
-        match pool {
-            Some(pool) => self.bodies("live instances", OF, vec![text(pool.as_str())]).await,
-            None => self.bodies("live instances", ALL, Vec::new()).await,
-        }
+        const ALL: Sql = sql!(
+            "select body, id, pool, provider, machine, state from instances
+              where state <> 'deleted' order by id"
+        );
+        const OF: Sql = sql!(
+            "select body, id, pool, provider, machine, state from instances
+              where state <> 'deleted' and pool = $1 order by id"
+        );
+        let query = match pool {
+            Some(pool) => (OF, vec![text(pool.as_str())]),
+            None => (ALL, Vec::new()),
+        };
+        let name = quarantine::instance::<1>;
+        let (rows, broken) =
+            self.decode_rows("live instances", query, |row| parse(row, 0), name).await?;
+        let found: Vec<_> = broken.into_iter().map(|row| row.key).collect();
+        self.quarantine.retain_live(pool, &found);
+        Ok(rows)
     }
 
     async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, StoreError> {
-        const ONE: Sql = sql!("select body from instances where id = $1");
-        Ok(self.bodies("an instance", ONE, vec![text(id.as_str())]).await?.pop())
+        const ONE: Sql =
+            sql!("select body, id, pool, provider, machine, state from instances where id = $1");
+        let query = (ONE, vec![text(id.as_str())]);
+        self.one("an instance", query, |row| parse(row, 0), quarantine::instance::<1>).await
     }
 
     async fn owner_of(
@@ -90,25 +158,30 @@ impl Records for SqlStore {
     }
 
     async fn open_jobs(&self) -> Result<Vec<Job>, StoreError> {
-        const OPEN: Sql = sql!("select body from jobs where open = 1 order by forge, number");
-        self.bodies("open jobs", OPEN, Vec::new()).await
+        const OPEN: Sql = sql!(
+            "select body, forge, number, pool from jobs where open = 1 order by forge, number"
+        );
+        self.bodies("open jobs", OPEN, Vec::new(), quarantine::job::<1>).await
     }
 
     async fn closed_jobs(&self, since: Timestamp) -> Result<Vec<Job>, StoreError> {
         const CLOSED: Sql = sql!(
-            "select body from jobs where open = 0 and state = 'closed' and over_at >= $1
-             order by forge, number"
+            "select body, forge, number, pool from jobs
+              where open = 0 and state = 'closed' and over_at >= $1 order by forge, number"
         );
+        let args = vec![int(rows::micros(since))];
         let mut jobs: Vec<Job> =
-            self.bodies("closed jobs", CLOSED, vec![int(rows::micros(since))]).await?;
+            self.bodies("closed jobs", CLOSED, args, quarantine::job::<1>).await?;
         jobs.retain(|job| job.over_at.is_some_and(|at| at >= since));
         Ok(jobs)
     }
 
     async fn job(&self, id: &JobId) -> Result<Option<Job>, StoreError> {
-        const ONE: Sql = sql!("select body from jobs where forge = $1 and number = $2");
+        const ONE: Sql =
+            sql!("select body, forge, number, pool from jobs where forge = $1 and number = $2");
         let (forge, number) = rows::job_key(id);
-        Ok(self.bodies("a job", ONE, vec![text(forge), int(number)]).await?.pop())
+        let query = (ONE, vec![text(forge), int(number)]);
+        self.one("a job", query, |row| parse(row, 0), quarantine::job::<1>).await
     }
 
     async fn tombstones(&self) -> Result<Vec<(JobId, Timestamp)>, StoreError> {
@@ -122,23 +195,32 @@ impl Records for SqlStore {
     }
 
     async fn unhandled(&self) -> Result<Vec<JobNotice>, StoreError> {
-        const WAITING: Sql = sql!("select notice from inbox where notice is not null order by seq");
-        self.bodies("the inbox", WAITING, Vec::new()).await
+        const WAITING: Sql =
+            sql!("select notice, delivery from inbox where notice is not null order by seq");
+        self.bodies("the inbox", WAITING, Vec::new(), quarantine::delivery::<1>).await
     }
 
     async fn timeline(&self, of: &Subject) -> Result<Vec<Event>, StoreError> {
-        const TIMELINE: Sql =
-            sql!("select body from events where kind = $1 and subject = $2 order by place");
+        const TIMELINE: Sql = sql!(
+            "select body, kind, subject, place from events
+              where kind = $1 and subject = $2 order by place"
+        );
         let (kind, subject) = rows::subject(of);
-        self.bodies("a timeline", TIMELINE, vec![text(kind), text(subject)]).await
+        let args = vec![text(kind), text(subject)];
+        self.bodies("a timeline", TIMELINE, args, quarantine::event::<1>).await
     }
 
     async fn exit(&self, id: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
-        const EXIT: Sql = sql!("select body, tail from exits where instance = $1");
+        const EXIT: Sql = sql!("select body, tail, instance, pool from exits where instance = $1");
         let read = |row: &Row| {
             let record: ExitRecord = parse(row, 0)?;
             Ok(ExitRecord { tail: parse(row, 1)?, ..record })
         };
-        Ok(self.read_rows("the record of an end", EXIT, vec![text(id.as_str())], read).await?.pop())
+        let query = (EXIT, vec![text(id.as_str())]);
+        self.one("the record of an end", query, read, quarantine::exit::<2>).await
+    }
+
+    fn quarantined(&self) -> Vec<QuarantinedRow> {
+        self.quarantine.rows()
     }
 }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use ostler_actors::model::{DeliveryId, Epoch, Event, HolderId, JobNotice, PoolRow};
 use ostler_actors::ports::{
-    Acceptance, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, SaveError,
-    StoreError,
+    Acceptance, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, RecordKey,
+    SaveError, StoreError,
 };
 
 use super::batch::{SaveAnswer, SaveOp};
@@ -28,7 +28,9 @@ impl JobRows for SqlStore {
 impl PoolRows for SqlStore {
     async fn save(&self, row: PoolRow, events: Vec<Event>, epoch: Epoch) -> Result<(), SaveError> {
         let events = events.iter().map(rows::event).collect();
-        let op = SaveOp::Pool { epoch, row: rows::pool(&row), events };
+        // Its row is kept as it is; its timeline tells all that the row would.
+        let broken = self.quarantine.holds(&RecordKey::Pool(row.id.clone()));
+        let op = SaveOp::Pool { epoch, row: (!broken).then(|| rows::pool(&row)), events };
         self.submit(op).await.map(drop).map_err(Into::into)
     }
 

@@ -8,7 +8,7 @@ use ostler_actors::testing::{Death, Watched, Weather, in_virtual_time};
 use super::mutants::small;
 
 /// Within how many small worlds each fault has struck.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 400;
 
 /// The lies and failures of the forge.
 const FORGE: [&str; 32] = [
@@ -95,7 +95,7 @@ const LIFE: [&str; 17] = [
 ];
 
 /// What befalls the store, and the daemon at it.
-const STORE: [&str; 16] = [
+const STORE: [&str; 17] = [
     "crash after a create",
     "crash after a delete",
     "crash after a deregistration",
@@ -108,6 +108,7 @@ const STORE: [&str; 16] = [
     "inbox fails",
     "record lost",
     "record lost, registered under a further name",
+    "row unreadable",
     "save answer lost",
     "save fails",
     "store read fails",

@@ -55,6 +55,7 @@ fn hunt(mutant: Mutant) -> Hunt {
         Mutant::CompletionByOfferedJob => Hunt::Story(stories::completion_of_the_offered_job),
         Mutant::NoGenerationCheck => Hunt::Story(stories::answer_about_an_earlier_offer),
         Mutant::UnknownMeansIdle => Hunt::Story(stories::silent_witness),
+        Mutant::QuarantineStopsFleet => Hunt::Story(stories::row_that_cannot_be_decoded),
     }
 }
 
@@ -134,4 +135,5 @@ caught! {
     one_absent_read_taken_as_proof_is_caught: OneAbsenceProves,
     a_jit_config_handed_out_before_the_ledger_knows_is_caught: JitBeforeAck,
     an_offer_that_ends_untold_is_caught: ReservedForever,
+    a_fleet_stopped_by_one_row_is_caught: QuarantineStopsFleet,
 }

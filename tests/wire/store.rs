@@ -6,6 +6,7 @@ mod faults;
 mod history;
 mod lease;
 mod migrations;
+mod quarantine;
 mod upkeep;
 
 use std::path::Path;

@@ -75,6 +75,7 @@ fn a_scan_finds_what_no_single_step_shows() {
             jobs: jobs.iter().collect(),
             tombstones: &over.iter().cloned().collect(),
             limits: &BTreeMap::from([(PoolId::new("linux"), 1)]),
+            quarantined: &BTreeSet::new(),
         })
     };
     let rows = [row(State::Idle), Instance { id: "linux-2".into(), ..row(State::Idle) }];
@@ -106,6 +107,7 @@ fn an_entry_that_shows_a_life_without_a_row_is_found() {
             jobs: vec![],
             tombstones: &tombstones,
             limits: &limits,
+            quarantined: &BTreeSet::new(),
         })
     };
     holds(&look()); // not inserted yet

@@ -16,8 +16,8 @@ use crate::model::{
     PoolId, PoolRow, ProviderId, State, Subject, Timestamp, Version, WriteId, after,
 };
 use crate::ports::{
-    Chance, Clock, Controller, JobRows, JobSave, Records, SaveError, SpawnedTask, Spawner,
-    StoreError,
+    Chance, Clock, Controller, JobRows, JobSave, QuarantinedRow, Records, SaveError, SpawnedTask,
+    Spawner, StoreError,
 };
 
 /// Runs a test in virtual time.
@@ -90,6 +90,7 @@ pub(crate) struct MemoryTables {
     pub(crate) fenced: bool,
     /// How often the live instances were read.
     pub(crate) instance_reads: u32,
+    pub(crate) quarantined: Vec<QuarantinedRow>,
 }
 
 impl StoreDouble {
@@ -185,5 +186,9 @@ impl Records for StoreDouble {
 
     async fn exit(&self, _: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
         Ok(None)
+    }
+
+    fn quarantined(&self) -> Vec<QuarantinedRow> {
+        self.lock().quarantined.clone()
     }
 }

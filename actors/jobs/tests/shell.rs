@@ -11,6 +11,7 @@ use crate::jobs::{JobCapabilities, LedgerStart, ToLedger, start};
 use crate::mail::{ActorRef, Mailbox};
 use crate::model::State;
 use crate::pool::ToPool;
+use crate::ports::{QuarantinedRow, RecordKey};
 use crate::registry::{Entry, Registry};
 use crate::requeue::ToRequeue;
 use crate::supervise::StopGuard;
@@ -117,6 +118,45 @@ fn messages_that_wait_together_share_a_save_and_demand_is_sent_once() {
         assert_eq!(setup.records.lock().jobs.len(), 100);
         assert_eq!(setup.records.lock().saves.len(), 1);
         assert_eq!(setup.demand(), [10]);
+    });
+}
+
+#[test]
+fn a_job_whose_row_cannot_be_decoded_is_not_served_and_its_runner_learns_of_it() {
+    run_paused(async {
+        let records = Arc::<StoreDouble>::default();
+        records.lock().quarantined.push(QuarantinedRow {
+            key: RecordKey::Job(id(7)),
+            pool: Some(linux()),
+            machine: None,
+            why: "it is no JSON".into(),
+        });
+        let setup = LedgerSetup::open(records);
+        setup.know_pools();
+        let (instance, _entry) = setup.waits("a");
+        setup.tell(ToLedger::Notice(notice(7, QUEUED, None)));
+        settle().await;
+        assert!(instance.take().is_empty(), "it is not offered");
+        setup.tell(ToLedger::Notice(notice(7, RUNS, Some("a"))));
+        setup.tell(ToLedger::Notice(notice(7, OVER, Some("a"))));
+        settle().await;
+        let messages = instance.take();
+        assert!(
+            matches!(
+                &messages[..],
+                [
+                    ToInstance::Executing(first),
+                    ToInstance::Executing(again),
+                    ToInstance::JobOver(over),
+                ] if *first == id(7) && *again == id(7) && over.names_us && over.job == id(7)
+            ),
+            "{} messages",
+            messages.len()
+        );
+        assert!(setup.records.lock().jobs.is_empty(), "its row is not written");
+        setup.tell(ToLedger::Notice(notice(8, QUEUED, None)));
+        settle().await;
+        assert!(matches!(&instance.take()[..], [ToInstance::Offer { .. }]), "others are served");
     });
 }
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tracing::{error, info, warn};
 
-use super::super::reads::{name_for, row_of};
+use super::super::reads::{LiveRows, StoredRow, name_for, row_of};
 use super::super::reports::{of_adopted, of_row};
 use super::PoolSupervisor;
 use crate::instance::Origin;
 use crate::mail::Reply;
-use crate::model::{Home, Instance, InstanceId, MachineView, Refusal, State};
+use crate::model::{Home, InstanceId, MachineView, Refusal, State};
 use crate::mutants::{self, Mutant};
 use crate::registry::AlreadyOwned;
 
@@ -22,7 +22,11 @@ const ENTRY_RELEASE_DELAY: Duration = Duration::from_millis(50);
 const HOPELESS_RESTART_DELAY: Duration = Duration::from_secs(10);
 
 impl PoolSupervisor {
-    pub(super) fn take_over(mut rows: Vec<Instance>, this: &mut Self, ctx: &mut Context<Self>) {
+    pub(super) fn take_over(stored: LiveRows, this: &mut Self, ctx: &mut Context<Self>) {
+        let LiveRows { mut rows, quarantined } = stored;
+        for id in quarantined {
+            this.quarantine(id);
+        }
         if mutants::is(Mutant::DeletingSkippedAtStart) {
             rows.retain(|row| row.state != State::Deleting);
         }
@@ -134,21 +138,36 @@ impl PoolSupervisor {
         ctx.spawn(read.into_actor(self).map(Self::revive));
     }
 
-    fn revive((row, id): (Option<Instance>, InstanceId), this: &mut Self, ctx: &mut Context<Self>) {
-        let Some(row) = row.filter(|row| row.state != State::Deleted) else {
-            this.reviving.remove(&id);
-            this.remove(&id, ctx);
-            return;
+    fn revive((row, id): (StoredRow, InstanceId), this: &mut Self, ctx: &mut Context<Self>) {
+        let row = match row {
+            StoredRow::Row(row) if row.state != State::Deleted => row,
+            StoredRow::Row(_) | StoredRow::None => {
+                this.reviving.remove(&id);
+                this.remove(&id, ctx);
+                return;
+            }
+            StoredRow::Quarantined => {
+                this.reviving.remove(&id);
+                this.remove(&id, ctx);
+                this.quarantine(id);
+                return;
+            }
         };
         let report = of_row(&row);
         let panicked = this.reviving.get(&id).copied().unwrap_or_default();
-        if this.start_owner(id.clone(), Origin::Revived(Box::new(row), panicked)).is_err() {
+        if this.start_owner(id.clone(), Origin::Revived(row, panicked)).is_err() {
             this.revive_in(ENTRY_RELEASE_DELAY, id, ctx);
             return;
         }
         this.reviving.remove(&id);
         this.reports.expect(report);
         this.plan_soon(ctx);
+    }
+
+    /// Counts an instance whose row cannot be decoded: it holds a place, and nothing waits for it.
+    fn quarantine(&mut self, id: InstanceId) {
+        error!(instance.id = %id, "instance {id}: its row cannot be decoded; it is set aside and holds its place");
+        self.reports.quarantine(id);
     }
 
     fn remove(&mut self, id: &InstanceId, ctx: &mut Context<Self>) {

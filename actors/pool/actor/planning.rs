@@ -36,6 +36,7 @@ impl PoolSupervisor {
             healthy: self.pace.breaker.open_since().is_none(),
             admits: self.grant_permits(now),
             budget: self.pace.budget(&self.links.spec.policy, now),
+            quarantined: self.reports.quarantined(),
         };
         let PoolPlan { want, create, mut retire, next_plan } =
             plan(&self.links.spec, self.reports.reports(), self.demand, limits, now);

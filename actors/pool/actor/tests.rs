@@ -9,7 +9,9 @@ use crate::instance::Permit;
 use crate::mail::{Mailbox, Reply};
 use crate::model::{Instance, Reason, State};
 use crate::mutants::{self, Mutant};
-use crate::pool::fixtures::{TestPorts, a_moment, controller, machine, perform, report, row, spec};
+use crate::pool::fixtures::{
+    TestPorts, a_moment, controller, machine, perform, quarantined, report, row, spec,
+};
 use crate::pool::{InstanceReport, StartOutcome};
 use crate::registry::{Entry, Registry};
 
@@ -178,6 +180,28 @@ fn every_row_gets_an_owner_and_nothing_is_created_before_each_machine_was_checke
         assert_eq!(fakes.permits(Permit::Start), 2);
         assert_eq!(setup.registry.pools()[0].want, 3);
         assert!(setup.registry.pools()[0].settled);
+    });
+}
+
+#[test]
+fn a_row_that_cannot_be_decoded_holds_its_place_and_holds_nothing_up() {
+    perform(async {
+        let fakes = with_rows([row("a", State::Idle), row("b", State::Idle)]);
+        fakes.ports.quarantined.lock().unwrap().push(quarantined("b"));
+        let setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 4), false);
+        setup.want(9);
+        setup.shows(&"a".into(), State::Busy);
+        a_moment().await;
+        assert_eq!(fakes.starts()[0], ("a".into(), "row"));
+        assert!(setup.registry.pools()[0].settled, "b is not waited for");
+        assert_eq!(fakes.created().len(), 2, "of four places a and b hold one each");
+
+        // One that breaks while its owner lives is noticed when that is gone.
+        fakes.ports.quarantined.lock().unwrap().push(quarantined("a"));
+        setup.end("a", false);
+        a_moment().await;
+        assert_eq!(fakes.created().len(), 2, "a holds its place as well");
+        assert!(fakes.starts()[1..].iter().all(|(_, how)| *how == "new"), "and gets no owner");
     });
 }
 

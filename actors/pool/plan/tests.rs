@@ -10,6 +10,7 @@ const CALM: PlanLimits = PlanLimits {
     healthy: true,
     admits: u32::MAX,
     budget: u32::MAX,
+    quarantined: 0,
 };
 const LONG_AGO: u64 = 0;
 const LATER: u64 = 1000;
@@ -206,6 +207,15 @@ fn no_instance_beyond_the_budget_is_asked_to_retire() {
     assert_eq!(plan(&spec(0, 9), &all, queued(0), limits, at(LATER)).retire.len(), 1);
 }
 
+#[test]
+fn a_row_that_cannot_be_decoded_holds_a_place_of_its_pool() {
+    let none = reports([]);
+    let created = |quarantined| {
+        plan(&spec(0, 3), &none, queued(9), PlanLimits { quarantined, ..CALM }, at(0)).create
+    };
+    assert_eq!([created(0), created(1), created(3), created(4)], [3, 2, 0, 0]);
+}
+
 prop_compose! {
     fn any_mood()(
         draining in prop::bool::weighted(0.2),
@@ -213,8 +223,9 @@ prop_compose! {
         healthy in prop::bool::weighted(0.8),
         admits in 0_u32..40,
         budget in 0_u32..40,
+        quarantined in 0_u32..3,
     ) -> PlanLimits {
-        PlanLimits { draining, settled, healthy, admits, budget }
+        PlanLimits { draining, settled, healthy, admits, budget, quarantined }
     }
 }
 

@@ -8,7 +8,9 @@ use crate::model::{
     JobNotice, MachineName, OfferStage, PoolId, PoolRow, ProviderId, State, Subject, Timestamp,
     WriteId,
 };
-use crate::ports::{Acceptance, Controller, InstanceSave, JobSave, SaveError};
+use crate::ports::{
+    Acceptance, Controller, InstanceSave, JobSave, QuarantinedRow, RecordKey, SaveError,
+};
 use crate::testing::observed::{Refused, Seen};
 
 /// Holds what is durable.
@@ -27,6 +29,8 @@ pub struct MemoryRecords {
     pub(super) inbox: BTreeMap<DeliveryId, u64>,
     pub(super) unhandled: BTreeMap<u64, (DeliveryId, JobNotice)>,
     pub(super) timelines: BTreeMap<Subject, BTreeMap<u32, Event>>,
+    /// Live rows that cannot be decoded now.
+    quarantined: BTreeSet<InstanceId>,
     ledger_writes: BTreeSet<WriteId>,
     delivered: BTreeSet<InstanceId>,
     lifetimes: u64,
@@ -50,6 +54,7 @@ impl MemoryRecords {
             inbox: BTreeMap::new(),
             unhandled: BTreeMap::new(),
             timelines: BTreeMap::new(),
+            quarantined: BTreeSet::new(),
             ledger_writes: BTreeSet::new(),
             delivered: BTreeSet::new(),
             lifetimes: 0,
@@ -167,6 +172,32 @@ impl MemoryRecords {
         self.owners.remove(&(row.provider.clone(), row.machine.clone()));
         self.timelines.remove(&Subject::Instance(id.clone()));
         Some(row)
+    }
+
+    /// Makes a row undecodable until it is repaired.
+    pub(in crate::testing) fn quarantine(&mut self, id: InstanceId) {
+        self.quarantined.insert(id);
+    }
+
+    /// Repairs every row that cannot be decoded; the next start reads them.
+    pub(in crate::testing) fn repair(&mut self) {
+        self.quarantined.clear();
+    }
+
+    /// Returns the instances whose rows cannot be decoded.
+    pub fn quarantined(&self) -> &BTreeSet<InstanceId> {
+        &self.quarantined
+    }
+
+    /// Returns what the columns of a row that cannot be decoded still say.
+    pub(super) fn quarantined_row(&self, id: &InstanceId) -> Option<QuarantinedRow> {
+        let row = self.rows.get(self.quarantined.get(id)?)?;
+        Some(QuarantinedRow {
+            key: RecordKey::Instance(id.clone()),
+            pool: Some(row.pool.clone()),
+            machine: Some((row.provider.clone(), row.machine.clone())),
+            why: "expected value at line 1 column 1".into(),
+        })
     }
 
     /// Saves an instance's row; says what was seen.

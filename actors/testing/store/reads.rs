@@ -7,7 +7,7 @@ use crate::model::{
     Event, ExitRecord, Instance, InstanceId, Job, JobId, JobNotice, MachineName, PoolId, PoolRow,
     ProviderId, Subject, Timestamp,
 };
-use crate::ports::{Controller, Records, StoreError};
+use crate::ports::{Controller, QuarantinedRow, Records, StoreError};
 use crate::testing::outside::{Outside, sleep_millis};
 use crate::testing::store::MemoryRecords;
 
@@ -58,6 +58,7 @@ impl Records for SimStore {
             records
                 .live_rows()
                 .filter(|row| pool.is_none_or(|pool| row.pool == *pool))
+                .filter(|row| !records.quarantined().contains(&row.id))
                 .map(|row| Instance::clone(row))
                 .collect()
         })
@@ -65,7 +66,11 @@ impl Records for SimStore {
     }
 
     async fn instance(&self, id: &InstanceId) -> Result<Option<Instance>, StoreError> {
-        self.look("instance", |records| records.row(id).map(|row| Instance::clone(row))).await
+        self.look("instance", |records| match records.quarantined_row(id) {
+            Some(row) => Err(StoreError::Unreadable(Box::new(row))),
+            None => Ok(records.row(id).map(|row| Instance::clone(row))),
+        })
+        .await?
     }
 
     async fn owner_of(
@@ -116,5 +121,10 @@ impl Records for SimStore {
 
     async fn exit(&self, id: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
         self.look("exit", |records| records.exit(id).cloned()).await
+    }
+
+    fn quarantined(&self) -> Vec<QuarantinedRow> {
+        let records = &self.0.lock().records;
+        records.quarantined().iter().filter_map(|id| records.quarantined_row(id)).collect()
     }
 }

@@ -171,6 +171,21 @@ impl Outside {
         }
     }
 
+    /// Makes a row undecodable until the next crash, after which it is repaired.
+    pub(super) fn draw_unreadable_row(&mut self) {
+        self.records.repair();
+        if !self.dice.hits(self.faults.store.row_unreadable) {
+            return;
+        }
+        let there = |row: &&Arc<Instance>| !self.removed_pools.contains(&row.pool);
+        let ids: Vec<_> =
+            self.records.live_rows().filter(there).map(|row| row.id.clone()).collect();
+        if let Some(id) = self.dice.pick(&ids).cloned() {
+            self.count("row unreadable");
+            self.records.quarantine(id);
+        }
+    }
+
     fn draw_instance(&mut self) -> Option<InstanceId> {
         let ids: Vec<_> = self.records.live_rows().map(|row| row.id.clone()).collect();
         self.dice.pick(&ids).cloned()

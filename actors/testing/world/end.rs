@@ -51,6 +51,7 @@ impl World {
     /// and waits until nothing is left, each at most `patience`.
     pub async fn settle(&mut self, patience: Duration) -> Leftovers {
         self.outside().faults.calm();
+        self.repair_rows();
         self.put_all_back();
         self.run_while(patience, Leftovers::has_work).await;
         let until = self.now() + super::millis(patience);
@@ -62,6 +63,13 @@ impl World {
             if left.is_empty() || self.now() >= until {
                 return left;
             }
+        }
+    }
+
+    /// Repairs the rows that cannot be decoded, and starts the daemon again to read them.
+    fn repair_rows(&mut self) {
+        if !self.outside().records.quarantined().is_empty() {
+            self.crash(Duration::from_secs(5));
         }
     }
 

@@ -95,6 +95,7 @@ impl Outside {
     pub(super) fn after_crash(&mut self) {
         self.forget_crash();
         self.draw_lost_record();
+        self.draw_unreadable_row();
         self.machines.sinks.clear();
         let waiting: Vec<u64> = self
             .machines

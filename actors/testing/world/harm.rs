@@ -71,6 +71,12 @@ impl World {
         self.outside().records.lose(id);
     }
 
+    /// Crashes the daemon, and lets it not decode the row of an instance until the next crash.
+    pub fn break_row(&mut self, id: &InstanceId) {
+        self.crash(Duration::from_secs(5));
+        self.outside().records.quarantine(id.clone());
+    }
+
     /// Lets an operator force an instance.
     pub fn force(&mut self, instance: &InstanceId) {
         self.action(OperatorAction::Force(instance.clone()));

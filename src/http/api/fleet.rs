@@ -71,10 +71,10 @@ impl AppState {
         }
     }
 
-    /// Returns how many machines have no owner.
+    /// Returns how many machines have no owner, and how many rows cannot be decoded.
     pub(in crate::http) fn leaks(&self) -> u64 {
-        let foreign = u64::try_from(self.registry.foreign().len()).unwrap_or(u64::MAX);
-        foreign.saturating_add(self.forgotten.count())
+        let unowned = self.registry.foreign().len() + self.records.quarantined().len();
+        u64::try_from(unowned).unwrap_or(u64::MAX).saturating_add(self.forgotten.count())
     }
 
     fn job_counts(&self) -> JobCounts {

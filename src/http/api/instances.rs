@@ -6,6 +6,7 @@ use actix_web::web;
 use jiff::Timestamp;
 use ostler_actors::instance::{explain_instance, is_stuck};
 use ostler_actors::model::{self, InstanceId, PoolId, RunnerName, State, Subject, elapsed};
+use ostler_actors::ports::StoreError;
 use serde::Deserialize;
 
 use super::look;
@@ -107,8 +108,15 @@ pub(in crate::http) async fn one(
 ) -> Result<web::Json<InstanceDetail>, Problem> {
     let row = find(&app_state, &name).await?;
     // Before there is an end there is no record of one, and the store need not be asked.
-    let death =
-        if row.state.is_over() { look(app_state.records.exit(&row.id)).await? } else { None };
+    let death = if row.state.is_over() {
+        match app_state.records.exit(&row.id).await {
+            // The instance is shown without it; `explain` says what is wrong.
+            Err(StoreError::Unreadable(_)) => None,
+            read => look(async { read }).await?,
+        }
+    } else {
+        None
+    };
     Ok(web::Json(InstanceDetail {
         instance: app_state.shown(&row, app_state.clock.now()),
         warrant: row.warrant.as_ref().map(Into::into),
@@ -149,6 +157,10 @@ pub(in crate::http) async fn explain(
     app_state: web::Data<AppState>,
     name: web::Path<String>,
 ) -> Result<web::Json<Explanation>, Problem> {
+    let named = Subject::Instance(InstanceId::new(name.as_str()));
+    if let Some(lines) = app_state.explain_quarantined(&named) {
+        return Ok(web::Json(Explanation { subject: (&named).into(), lines }));
+    }
     let row = find(&app_state, &name).await?;
     let subject = Subject::Instance(row.id.clone());
     let events = look(app_state.records.timeline(&subject)).await?;
@@ -156,6 +168,7 @@ pub(in crate::http) async fn explain(
     let mut lines =
         app_state.with_policy(&row.pool, |policy| explain_instance(&row, &events, policy, now));
     lines.extend(app_state.forge_doubt(&row, now));
+    lines.extend(app_state.quarantine_remarks(&subject));
     Ok(web::Json(Explanation { subject: (&subject).into(), lines }))
 }
 

@@ -140,12 +140,19 @@ pub(in crate::http) async fn explain(
     app_state: web::Data<AppState>,
     id: web::Path<String>,
 ) -> Result<web::Json<Explanation>, Problem> {
+    for id in ids(&app_state, &id).into_iter().flatten() {
+        let subject = Subject::Job(id);
+        if let Some(lines) = app_state.explain_quarantined(&subject) {
+            return Ok(web::Json(Explanation { subject: (&subject).into(), lines }));
+        }
+    }
     let job = find(&app_state, &id).await?;
     let subject = Subject::Job(job.id.clone());
     let events = look(app_state.records.timeline(&subject)).await?;
     let now = app_state.clock.now();
-    let lines =
+    let mut lines =
         explain_job(&job, &events, &app_state.pool_statuses(now), &app_state.holdups(now), now);
+    lines.extend(app_state.quarantine_remarks(&subject));
     Ok(web::Json(Explanation { subject: (&subject).into(), lines }))
 }
 

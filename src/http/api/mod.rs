@@ -12,6 +12,7 @@ mod instances;
 mod jobs;
 pub mod openapi;
 mod pools;
+mod quarantine;
 mod requests;
 pub mod shapes;
 mod stream;
@@ -114,7 +115,8 @@ async fn admit(
 async fn look<T>(read: impl Future<Output = Result<T, StoreError>>) -> Result<T, Problem> {
     match tokio::time::timeout(STORE_TIMEOUT, read).await {
         Ok(Ok(found)) => Ok(found),
-        Ok(Err(why)) => {
+        Ok(Err(StoreError::Unreadable(row))) => Err(Problem::new(500, quarantine::sentence(&row))),
+        Ok(Err(why @ StoreError::Unavailable(_))) => {
             tracing::warn!("a reader of the history got no answer: {why}");
             Err(Problem::new(503, "the store does not answer; try again"))
         }

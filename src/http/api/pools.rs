@@ -70,8 +70,11 @@ async fn said(app_state: &AppState, name: &str, now: Timestamp) -> Result<Vec<St
             super::shapes::serde_name(&stage)
         )]);
     };
-    let events = look(app_state.records.timeline(&Subject::Pool(id))).await?;
-    Ok(explain_pool(&view, &events, now))
+    let subject = Subject::Pool(id);
+    let events = look(app_state.records.timeline(&subject)).await?;
+    let mut lines = explain_pool(&view, &events, now);
+    lines.extend(app_state.quarantine_remarks(&subject));
+    Ok(lines)
 }
 
 pub(super) fn unknown(name: &str) -> Problem {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use ostler_actors::model::{
     ControllerId, Instance, InstanceId, MachineName, PoolId, ProviderId, Stamp,
 };
-use ostler_actors::ports::{Controller, Records, StoreError};
+use ostler_actors::ports::{Controller, QuarantinedRow, Records, StoreError};
 
 use crate::ports::History;
 
@@ -95,13 +95,27 @@ impl MachineRecords for Recorded {
         }
         let mut stamps = BTreeMap::new();
         for machine in machines {
-            let row = match live.remove(machine) {
-                Some(row) => Some(row),
-                None => self.row(machine).await.map_err(told)?,
+            let stamp = match live.remove(machine) {
+                Some(row) => Some(stamp(&row, &controller)),
+                None => match self.row(machine).await {
+                    // It is ours, whatever else its row says; one bad row hides no other machine.
+                    Err(StoreError::Unreadable(row)) => Some(quarantined(*row, &controller)),
+                    row => row.map_err(told)?.map(|row| stamp(&row, &controller)),
+                },
             };
-            stamps.extend(row.map(|row| (machine.clone(), stamp(&row, &controller))));
+            stamps.extend(stamp.map(|stamp| (machine.clone(), stamp)));
         }
         Ok(stamps)
+    }
+}
+
+/// Returns the same for a row that cannot be decoded.
+fn quarantined(row: QuarantinedRow, controller: &Controller) -> Stamp {
+    Stamp {
+        controller: Some(controller.id.clone()),
+        holder: Some(controller.holder.clone()),
+        instance: row.live_instance().cloned(),
+        pool: row.pool,
     }
 }
 

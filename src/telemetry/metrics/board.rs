@@ -66,7 +66,12 @@ impl Board {
                 .inc_by(*count);
         }
         to.register("reaper_asks", "Answers to the requests of the reaper.", request_counts);
-        gauge(&mut to, "leaks", "Machines without an owner; must read 0.", self.leaks);
+        gauge(
+            &mut to,
+            "leaks",
+            "Machines without an owner and rows that cannot be decoded; must read 0.",
+            self.leaks,
+        );
         gauge(&mut to, "leader", "Whether this daemon leads.", self.leader.into());
         counter(&mut to, "invariant_violations", "Must read 0.", self.violations);
         counter(

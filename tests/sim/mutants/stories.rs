@@ -97,3 +97,27 @@ fn has_worker(world: &Watched, row: &Instance) -> bool {
     let outside = world.outside();
     outside.machines.anywhere(&row.machine).is_some_and(|machine| machine.worker.is_some())
 }
+
+/// The row of a free runner cannot be decoded after a crash; of two jobs that come then it takes one, as
+/// any registered runner does, and the other needs a machine that only a fleet can create.
+pub(super) fn row_that_cannot_be_decoded() -> Vec<Violation> {
+    in_virtual_time(async {
+        let pools = vec![PoolSpec { min_idle: 1, ..pool("linux", "witness", 3) }];
+        let mut world = Watched::new(Plan::quiet(pools)).remembering();
+        let idle = |world: &Watched| world.rows().iter().any(|row| row.state == State::Idle);
+        assert!(world.comes(5 * MINUTE, idle).await, "{:?}", world.states());
+        let broken = world.rows().remove(0);
+        world.break_row(&broken.id);
+        let jobs = [world.queue(&["linux"], MINUTE), world.queue(&["linux"], MINUTE)];
+        let served =
+            |world: &Watched| jobs.iter().all(|job| world.outside().forge.jobs[job].is_over());
+        if !world.comes(20 * MINUTE, served).await {
+            let text = "waits for a row that cannot be decoded".into();
+            return vec![Violation { number: 13, about: format!("{jobs:?}"), text }];
+        }
+        let row = world.row(&broken.id).expect("its row stays");
+        assert_eq!(row, broken, "it was not written");
+        assert!(world.outside().machines.anywhere(&broken.machine).is_some(), "nor touched it");
+        world.finish().await
+    })
+}
