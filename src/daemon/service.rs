@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_status_is_one_line_whatever_is_wrong_with_the_configuration() {
-        let mut shown = Shown { stage: Stage::Leading, config_problem: None };
+        let mut shown = Shown { stage: Stage::Leading, ..Shown::default() };
         assert_eq!(sentence(&shown), "leading");
         shown.config_problem = Some("error: no such pool\n  --> a.toml:1".into());
         assert_eq!(

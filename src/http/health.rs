@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use jiff::Timestamp;
 use ostler_actors::mail::lost_messages;
 use ostler_actors::model::elapsed;
 use serde_json::json;
 
 use super::AppState;
 use super::problem::Problem;
+use super::readiness::{Facts, readiness};
 use crate::ports::Stage;
 use crate::telemetry::metrics::{Board, BoardPool, MEDIA_TYPE};
 
@@ -22,9 +24,10 @@ pub(super) async fn alive() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain").body("ok\n")
 }
 
-/// Says whether it leads, its store answers and takes saves; the details are for people.
-pub(super) async fn ready(app_state: web::Data<AppState>) -> HttpResponse {
+/// Says whether it may be sent webhooks, with `?leader` whether it leads; the details are for people.
+pub(super) async fn ready(app_state: web::Data<AppState>, request: HttpRequest) -> HttpResponse {
     let shown = app_state.status.shown();
+    let now = app_state.clock.now();
     let read = tokio::time::timeout(PROBE_TIMEOUT, app_state.records.controller()).await;
     let store = match read {
         Ok(Ok(_)) => None,
@@ -32,20 +35,44 @@ pub(super) async fn ready(app_state: web::Data<AppState>) -> HttpResponse {
         Err(_) => Some(format!("the store did not answer in {} s", PROBE_TIMEOUT.as_secs())),
     };
     let failing = app_state.saves.failing();
-    let ready = shown.stage == Stage::Leading && store.is_none() && failing.is_none();
-    let saves = failing.map(|(time, why)| format!("failing for {} s: {why}", time.as_secs()));
+    let saves =
+        failing.as_ref().map(|(time, why)| format!("failing for {} s: {why}", time.as_secs()));
+    let mut troubles: Vec<_> =
+        store.iter().map(|_| ("the store answers".to_owned(), now)).collect();
+    troubles
+        .extend(failing.map(|(time, _)| ("the store takes saves".to_owned(), before(now, time))));
+    let quarantined = app_state.records.quarantined();
     let foreign = app_state.registry.foreign();
+    let facts = Facts {
+        stage: shown.stage,
+        since: shown.since.map_or(now, |since| before(now, since.elapsed())),
+        store: troubles,
+        ledger: app_state.registry.ledger(),
+        pools: app_state.settling(),
+        now,
+    };
+    let readiness = readiness(&facts);
+    let leader = request.query_string().split('&').any(|it| matches!(it, "leader" | "leader="));
+    let ready = if leader { readiness.leader } else { readiness.ready };
     let body = json!({
         "ready": ready,
         "stage": shown.stage,
+        "since": facts.since,
+        "waits_for": readiness.waits_for,
         "store": store.unwrap_or_else(|| "ok".into()),
         "saves": saves.unwrap_or_else(|| "ok".into()),
         "config": shown.config_problem.unwrap_or_else(|| "ok".into()),
         "foreign_machines": foreign.keys().map(ToString::to_string).collect::<Vec<_>>(),
+        "quarantined": quarantined.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "violations": app_state.registry.violations(),
     });
     let mut answer = if ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
     answer.json(body)
+}
+
+/// Returns the moment so long before another.
+fn before(now: Timestamp, time: Duration) -> Timestamp {
+    now.checked_sub(time).unwrap_or(now)
 }
 
 /// Headers by which a proxy on this machine says that it forwards a request.
@@ -66,6 +93,16 @@ pub(super) async fn metrics(
 }
 
 impl AppState {
+    /// Returns the pools of the configuration, and whether each has looked at its machines.
+    fn settling(&self) -> Vec<(String, Option<bool>)> {
+        let views = self.registry.pools();
+        let settled = |name: &str| {
+            views.iter().find(|view| view.id.as_str() == name).map(|view| view.settled)
+        };
+        let config = self.config.load();
+        config.pools.iter().map(|pool| (pool.name.clone(), settled(&pool.name))).collect()
+    }
+
     /// Reads the board off for the figures.
     fn board(&self) -> Board {
         let now = self.clock.now();

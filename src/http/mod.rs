@@ -3,7 +3,7 @@
 //! | route | who | what |
 //! |---|---|---|
 //! | `GET /healthz` | anyone | the process lives |
-//! | `GET /readyz` | anyone | it leads, its store answers and takes saves; what is wrong with its configuration |
+//! | `GET /readyz` | anyone | whether it may be sent webhooks, with `?leader` whether it leads; what it waits for, what is wrong |
 //! | `POST /webhooks/{forge}` | a signature | durable in the inbox, then 202 |
 //! | `POST /runner/v1/dispatch` | a warm pod's token | a JIT config, or nothing yet, or leave |
 //! | `/runner/v1/…` | a machine's token | what it needs to become a runner, and what it tells |
@@ -22,6 +22,7 @@ mod gate;
 mod health;
 mod page;
 mod problem;
+mod readiness;
 mod runner;
 mod tls;
 mod webhook;

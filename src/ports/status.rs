@@ -59,6 +59,9 @@ pub enum Stage {
 pub struct Shown {
     /// Where it is in its life.
     pub stage: Stage,
+    /// Since when; nothing before it entered any.
+    #[serde(skip)]
+    pub since: Option<Instant>,
     /// Why the last edit of the configuration is not in force.
     pub config_problem: Option<String>,
 }
@@ -79,7 +82,12 @@ impl Status {
     }
 
     pub fn enter(&self, stage: Stage) {
-        self.0.send_modify(|shown| shown.stage = stage);
+        self.0.send_modify(|shown| {
+            if shown.stage != stage || shown.since.is_none() {
+                shown.since = Some(Instant::now());
+            }
+            shown.stage = stage;
+        });
     }
 
     /// Notes what came of the last edit of the configuration.

@@ -6,6 +6,7 @@ use ostler_actors::ports::Records as _;
 use rustix::process::Signal;
 
 use crate::support::daemon::{Daemon, LONG_JOB, Stage, pool, until};
+use crate::support::http::Client;
 use crate::support::postgres::Postgres;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -14,6 +15,7 @@ async fn a_standby_takes_over_from_a_killed_leader_and_no_job_is_touched() {
     let stage = Stage::on(server.database(), &pool(1, 6));
     let leader = stage.lead().await;
     let mut standby = stand_by(&stage).await;
+    stands_by_ready_for_webhooks_alone(&mut standby);
     let jobs: Vec<u64> = (0..4).map(|_| stage.queue(Step::Succeed, LONG_JOB)).collect();
     stage.until_at_work(&jobs).await;
     // From now on the standby takes the deliveries: durably, for the leader.
@@ -92,6 +94,25 @@ async fn stand_by(stage: &Stage) -> Daemon {
     })
     .await;
     daemon
+}
+
+/// A standby takes webhooks, so it is ready; it leads nothing, and sends machines to dial anew.
+fn stands_by_ready_for_webhooks_alone(standby: &mut Daemon) {
+    let ready = standby.takes_webhooks().expect("it answers");
+    assert_eq!((ready.status, ready.stage()), (200, "standby"), "{ready:?}");
+    assert_eq!(standby.ready().expect("it answers").status, 503, "asked for the leader");
+    let client = Client::new(standby.address().expect("it listens"));
+    for call in [
+        "POST /runner/v1/dispatch",
+        "POST /runner/v1/callbacks/status",
+        "GET /runner/v1/metadata/install-script/",
+    ] {
+        // It would gladly keep its connection.
+        let token = "Authorization: Bearer anything\r\nContent-Length: 0";
+        let answer = client.raw(&format!("{call} HTTP/1.1\r\nHost: x\r\n{token}\r\n\r\n"));
+        let closes = answer.header("connection").is_some_and(|it| it.eq_ignore_ascii_case("close"));
+        assert!(answer.status == 503 && closes, "{call}: {answer:?}");
+    }
 }
 
 /// Lets everything end, then looks whether anything was lost, doubled or touched.

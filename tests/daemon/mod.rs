@@ -14,6 +14,7 @@ mod metrics;
 mod notify;
 mod openapi;
 mod pods;
+mod quarantine;
 mod reload;
 mod secrets;
 mod service;

@@ -87,12 +87,21 @@ impl Daemon {
         self.address
     }
 
-    /// Asks whether it is ready; nothing if it does not answer.
+    /// Asks whether it leads and is ready; nothing if it does not answer.
     pub(crate) fn ready(&mut self) -> Option<Ready> {
+        self.ask_ready("?leader")
+    }
+
+    /// Asks whether it may be sent webhooks; nothing if it does not answer.
+    pub(crate) fn takes_webhooks(&mut self) -> Option<Ready> {
+        self.ask_ready("")
+    }
+
+    fn ask_ready(&mut self, query: &str) -> Option<Ready> {
         let address = self.address()?;
         let mut stream = TcpStream::connect_timeout(&address, ANSWER_LIMIT).ok()?;
         stream.set_read_timeout(Some(ANSWER_LIMIT)).ok()?;
-        write!(stream, "GET /readyz HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
+        write!(stream, "GET /readyz{query} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
         let (head, body) = answer.split_once("\r\n\r\n")?;

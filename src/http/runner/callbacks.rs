@@ -14,7 +14,7 @@ const MAX_REPORT_BYTES: usize = 64 << 10;
 
 /// Says what machines may tell.
 pub(super) fn routes(app: &mut web::ServiceConfig) {
-    let at = |path: &str| web::resource(both(&format!("/runner/v1/callbacks/{path}")));
+    let at = |path: &str| web::resource(both(&format!("/callbacks/{path}")));
     app.service(at("status").route(web::post().to(status)))
         .service(at("system-info").route(web::post().to(system_info)));
 }

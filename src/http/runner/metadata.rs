@@ -16,7 +16,7 @@ use crate::http::AppState;
 
 /// Says what machines may fetch.
 pub(super) fn routes(app: &mut web::ServiceConfig) {
-    let at = |path: &str| web::resource(both(&format!("/runner/v1/metadata/{path}")));
+    let at = |path: &str| web::resource(both(&format!("/metadata/{path}")));
     app.service(at("install-script").route(web::get().to(install_script)))
         .service(at("credentials/{file}").route(web::get().to(credentials)))
         .service(at("runner-registration-token").route(web::get().to(registration_token)))

@@ -19,16 +19,45 @@ mod dispatch;
 mod metadata;
 mod script;
 
-use actix_web::web;
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::ConnectionType;
+use actix_web::middleware::{Next, from_fn};
+use actix_web::{Error, web};
 
 pub(super) use boot::Boot;
 pub(super) use dispatch::MachineAuths;
 
+use super::AppState;
+use crate::ports::Stage;
+
 /// Says what machines may reach.
 pub(super) fn routes(app: &mut web::ServiceConfig) {
-    metadata::routes(app);
-    callbacks::routes(app);
-    app.service(web::resource("/runner/v1/dispatch").route(web::post().to(dispatch::dispatch)));
+    app.service(
+        web::scope("/runner/v1")
+            .wrap(from_fn(leading))
+            .configure(metadata::routes)
+            .configure(callbacks::routes)
+            .service(web::resource("/dispatch").route(web::post().to(dispatch::dispatch))),
+    );
+}
+
+/// Lets a machine in only while this daemon leads. Behind one address it would else keep its
+/// connection to a standby, and ask there for ever: it is closed, so that the next call dials anew.
+async fn leading(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let leads = request
+        .app_data::<web::Data<AppState>>()
+        .is_some_and(|app_state| app_state.status.shown().stage == Stage::Leading);
+    if leads {
+        return next.call(request).await.map(ServiceResponse::map_into_boxed_body);
+    }
+    let why = "this daemon does not lead; ask again, another one answers";
+    let mut answer = bearer::failure(503, "not now", Some(why));
+    answer.head_mut().set_connection_type(ConnectionType::Close);
+    Ok(request.into_response(answer))
 }
 
 /// Returns a path with and without a slash at its end.

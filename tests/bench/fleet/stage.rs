@@ -240,7 +240,7 @@ start_permits_per_host = 10000
         };
         self.daemon = Some(Running { child, http, board });
         until("the daemon leads", Duration::from_mins(2), || {
-            self.get("/readyz").is_some_and(|(status, _)| status == 200)
+            self.get("/readyz?leader").is_some_and(|(status, _)| status == 200)
         });
         self.set_up();
     }

@@ -107,7 +107,7 @@ impl Farm {
             let Some((_, rest)) = log.split_once("listening on http://") else { continue };
             let is_part = |it: &char| it.is_ascii_digit() || matches!(it, '.' | ':');
             self.world.daemon = rest.chars().take_while(is_part).collect();
-            let ready = format!("http://{}/readyz", self.world.daemon);
+            let ready = format!("http://{}/readyz?leader", self.world.daemon);
             if self.world.ask(Method::GET, &ready, None, "").await.is_some_and(|it| it.0 == 200) {
                 return self.world.daemon.clone();
             }
