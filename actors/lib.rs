@@ -6,6 +6,7 @@
 
 pub mod backoff;
 mod base;
+mod calls;
 pub mod fleet;
 pub mod instance;
 pub mod intake;

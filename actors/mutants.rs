@@ -36,6 +36,8 @@ pub enum Mutant {
     ReservedForever,
     /// A fleet does not start while a row of its store cannot be decoded.
     QuarantineStopsFleet,
+    /// An effect that panics leaves its owner waiting.
+    EffectWithoutAnswer,
 }
 
 impl Mutant {
@@ -56,6 +58,7 @@ impl Mutant {
         Self::JitBeforeAck,
         Self::ReservedForever,
         Self::QuarantineStopsFleet,
+        Self::EffectWithoutAnswer,
     ];
 }
 

@@ -12,7 +12,7 @@ use actix::{
 use tracing::error;
 
 use super::effect::PostedEffect;
-use super::effect_runner::{EffectRunner, RunningEffects};
+use super::effect_runner::{EffectRunner, OwedOutcome, RunningEffects};
 use super::lifecycle::Lifecycle;
 use super::offers::dispatch;
 use super::origin::{Origin, first_events};
@@ -296,16 +296,15 @@ impl InstanceActor {
         }
     }
 
-    fn run(&mut self, PostedEffect { token, effect }: PostedEffect) {
+    fn run(&mut self, posted: PostedEffect) {
         let now = self.links.base.clock.now();
         let Some(runner) = EffectRunner::new(&self.links, &self.row, &self.avoid, now) else {
             return;
         };
-        let me = self.me.clone();
+        let owed = OwedOutcome::new(self.me.clone(), &posted, &runner);
+        let PostedEffect { token, effect } = posted;
         let handle = self.links.base.spawner.spawn(Box::pin(async move {
-            let outcome = runner.run(effect).await;
-            // An owner that is gone has no use for it.
-            let _: Result<(), _> = me.tell(ToInstance::EffectDone(token, outcome));
+            owed.settle(runner.run(effect).await);
         }));
         self.effects.insert(token, handle);
     }

@@ -5,8 +5,8 @@
 
 use crate::mail::NoAnswer;
 use crate::model::{
-    ExitReport, Generation, JobId, JobReading, MachineView, RunnerId, RunnerName, RunnerView,
-    Sighting, Timestamp,
+    ExitReport, Generation, JobId, JobReading, MachineName, MachineView, RunnerId, RunnerName,
+    RunnerView, Sighting, Timestamp,
 };
 use crate::ports::{
     CreateError, Deletion, Deregistered, ForgeError, Grace, Jit, MintError, Minted, ProviderError,
@@ -81,6 +81,43 @@ impl Effect {
             Self::GatherExitReport { .. } => EffectKind::GatherExitReport,
             Self::Delete(_) => EffectKind::Delete,
             Self::ConfirmDelivery(..) | Self::ConfirmOffer(..) => EffectKind::AskLedger,
+        }
+    }
+
+    /// Returns what stands for the outcome where no answer comes; it proves nothing.
+    pub(super) fn unanswered(
+        &self,
+        machine: &MachineName,
+        begun: Timestamp,
+        why: String,
+    ) -> EffectOutcome {
+        match *self {
+            Self::Create { .. } => {
+                let machine = machine.clone();
+                EffectOutcome::Created(Err(CreateError::Unanswered { machine, why }))
+            }
+            Self::Mint(_) => EffectOutcome::Minted(Err(MintError::Unanswered { why })),
+            Self::Deregister(_) => {
+                EffectOutcome::Deregistered(Err(ForgeError::Later { after: None, why }))
+            }
+            Self::ReadRunner(..) | Self::FindRunner => {
+                EffectOutcome::Runner { begun, seen: Sighting::Unknown(why) }
+            }
+            Self::ReadMachine => EffectOutcome::Machine { begun, seen: Sighting::Unknown(why) },
+            Self::FindWork(_) => EffectOutcome::Work { begun, seen: Sighting::Unknown(why) },
+            Self::ReadJob(_) => EffectOutcome::Job(Sighting::Unknown(why)),
+            Self::GatherExitReport { .. } => {
+                EffectOutcome::ExitReport(ExitReport::unavailable(why))
+            }
+            Self::Delete(_) => {
+                EffectOutcome::Deleted(Err(ProviderError::Later { after: None, why }))
+            }
+            Self::ConfirmDelivery(_, generation) => {
+                EffectOutcome::Delivery { generation, allowed: Err(NoAnswer::Gone) }
+            }
+            Self::ConfirmOffer(_, generation) => {
+                EffectOutcome::OfferOpen { generation, open: Err(NoAnswer::Gone) }
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The calls to the outside, one for each effect, with a deadline. An outcome always comes back.
+//! The calls to the outside, one for each effect, with a deadline. An outcome always comes back: a call
+//! that is late, panics or is lost with its task is answered by what stands for no answer.
 //!
 //! [`Capabilities`] are the doing halves of the ports: only this folder can open them, so machines
 //! are created and deleted, runners registered and removed, and instance rows written by owners
@@ -9,19 +10,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
 
+use super::ToInstance;
 use super::actor::Links;
-use super::effect::{Effect, EffectOutcome, EffectToken};
+use super::effect::{Effect, EffectOutcome, EffectToken, PostedEffect};
+use crate::calls::answered;
 use crate::jobs::ToLedger;
-use crate::mail::ActorRef;
+use crate::mail::{ActorRef, Mailbox};
 use crate::model::{
-    ExitReport, ForgeId, HostName, Instance, JobId, PoolSpec, ProviderId, Sighting, Stamp,
+    ForgeId, HostName, Instance, JobId, JobReading, PoolSpec, ProviderId, Sighting, Stamp,
     Timestamp,
 };
+use crate::mutants::{self, Mutant};
 use crate::ports::{
-    Controller, CreateError, CreateOrder, Forge, ForgeError, Handover, InstanceRows, Jit,
-    MachineRef, MintError, MintOrder, Provider, ProviderError, Records, RunnerRef, Seal,
+    Controller, CreateOrder, Forge, Handover, InstanceRows, Jit, MachineRef, MintOrder, Provider,
+    Records, RunnerRef, Seal,
 };
 
 /// How long a read or a call to the forge may take.
@@ -144,11 +147,38 @@ impl EffectRunner {
 
     /// Makes the call and returns its outcome, or the outcome that stands for no answer.
     pub(super) async fn run(self, effect: Effect) -> EffectOutcome {
+        let limit = self.limit(&effect);
+        match answered(limit, self.call(effect.clone())).await {
+            Ok(outcome) => outcome,
+            Err(why) => effect.unanswered(&self.row.machine, self.begun, why),
+        }
+    }
+
+    /// Returns how long the call may take.
+    fn limit(&self, effect: &Effect) -> Duration {
+        let policy = &self.spec.policy;
+        match effect {
+            Effect::Create { .. } => policy.create_settle,
+            Effect::Mint(_)
+            | Effect::Deregister(_)
+            | Effect::ReadRunner(..)
+            | Effect::FindRunner
+            | Effect::ReadMachine
+            | Effect::FindWork(_) => READ_TIMEOUT,
+            Effect::ReadJob(_) | Effect::GatherExitReport { .. } => policy.postmortem_timeout,
+            Effect::Delete(_) => DELETE_TIMEOUT,
+            Effect::ConfirmDelivery(..) | Effect::ConfirmOffer(..) => LEDGER_TIMEOUT,
+        }
+    }
+
+    async fn call(&self, effect: Effect) -> EffectOutcome {
         let machine = MachineRef { name: self.row.machine.clone(), uid: self.row.uid.clone() };
         let scope = &self.row.scope;
         let begun = self.begun;
         match effect {
-            Effect::Create { jit } => self.create(jit).await,
+            Effect::Create { jit } => {
+                EffectOutcome::Created(self.provider.create(self.create_order(jit)).await)
+            }
             Effect::Mint(name) => {
                 let order = MintOrder {
                     scope: scope.clone(),
@@ -156,45 +186,33 @@ impl EffectRunner {
                     labels: self.spec.labels.clone(),
                     group: self.spec.runner_group.clone(),
                 };
-                let answer = timeout(READ_TIMEOUT, self.forge.mint(order)).await;
-                let no_answer = || Err(MintError::Unanswered { why: late(READ_TIMEOUT) });
-                EffectOutcome::Minted(answer.unwrap_or_else(|_| no_answer()))
+                EffectOutcome::Minted(self.forge.mint(order).await)
             }
             Effect::Deregister(id) => {
-                let answer = timeout(READ_TIMEOUT, self.forge.deregister(scope, id)).await;
-                let no_answer = || Err(ForgeError::Later { after: None, why: late(READ_TIMEOUT) });
-                EffectOutcome::Deregistered(answer.unwrap_or_else(|_| no_answer()))
+                EffectOutcome::Deregistered(self.forge.deregister(scope, id).await)
             }
             Effect::ReadRunner(name, id) => {
-                let runner = RunnerRef { name, id };
-                let seen = timeout(READ_TIMEOUT, self.forge.runner(scope, &runner)).await;
-                EffectOutcome::Runner { begun, seen: seen.unwrap_or_else(|_| unknown()) }
+                let seen = self.forge.runner(scope, &RunnerRef { name, id }).await;
+                EffectOutcome::Runner { begun, seen }
             }
             Effect::FindRunner => {
-                let seen = timeout(READ_TIMEOUT, self.forge.runner_of(scope, &machine.name)).await;
-                EffectOutcome::Runner { begun, seen: seen.unwrap_or_else(|_| unknown()) }
+                let seen = self.forge.runner_of(scope, &machine.name).await;
+                EffectOutcome::Runner { begun, seen }
             }
             Effect::ReadMachine => {
-                let seen = timeout(READ_TIMEOUT, self.provider.read(&machine)).await;
-                EffectOutcome::Machine { begun, seen: seen.unwrap_or_else(|_| unknown()) }
+                let seen = self.provider.read(&machine).await;
+                EffectOutcome::Machine { begun, seen }
             }
             Effect::FindWork(name) => {
-                let runner = RunnerRef { name, id: None };
-                let seen = timeout(READ_TIMEOUT, self.forge.work_of(scope, &runner)).await;
-                EffectOutcome::Work { begun, seen: seen.unwrap_or_else(|_| unknown()) }
+                let seen = self.forge.work_of(scope, &RunnerRef { name, id: None }).await;
+                EffectOutcome::Work { begun, seen }
             }
-            Effect::ReadJob(job) => self.read_job(&job).await,
+            Effect::ReadJob(job) => EffectOutcome::Job(self.read_job(&job).await),
             Effect::GatherExitReport { want_tail } => {
-                let limit = self.spec.policy.postmortem_timeout;
-                let gathered = timeout(limit, self.provider.exit_report(&machine, want_tail)).await;
-                let no_answer = |_| ExitReport::unavailable(late(limit));
-                EffectOutcome::ExitReport(gathered.unwrap_or_else(no_answer))
+                EffectOutcome::ExitReport(self.provider.exit_report(&machine, want_tail).await)
             }
             Effect::Delete(grace) => {
-                let answer = timeout(DELETE_TIMEOUT, self.provider.delete(&machine, grace)).await;
-                let no_answer =
-                    || Err(ProviderError::Later { after: None, why: late(DELETE_TIMEOUT) });
-                EffectOutcome::Deleted(answer.unwrap_or_else(|_| no_answer()))
+                EffectOutcome::Deleted(self.provider.delete(&machine, grace).await)
             }
             Effect::ConfirmDelivery(job, generation) => {
                 let instance = self.row.id.clone();
@@ -211,10 +229,9 @@ impl EffectRunner {
         }
     }
 
-    async fn create(&self, jit: Option<Jit>) -> EffectOutcome {
-        let name = self.row.machine.clone();
-        let order = CreateOrder {
-            name: name.clone(),
+    fn create_order(&self, jit: Option<Jit>) -> CreateOrder {
+        CreateOrder {
+            name: self.row.machine.clone(),
             stamp: Stamp {
                 controller: Some(self.controller.id.clone()),
                 holder: Some(self.controller.holder.clone()),
@@ -226,30 +243,52 @@ impl EffectRunner {
             avoid: self.avoid.clone(),
             attempt: self.row.mints,
             jit,
-        };
-        let limit = self.spec.policy.create_settle;
-        let answer = timeout(limit, self.provider.create(order)).await;
-        let no_answer = || Err(CreateError::Unanswered { machine: name, why: late(limit) });
-        EffectOutcome::Created(answer.unwrap_or_else(|_| no_answer()))
+        }
     }
 
-    async fn read_job(&self, job: &JobId) -> EffectOutcome {
-        let limit = self.spec.policy.postmortem_timeout;
-        let read = async {
-            match self.records.job(job).await {
-                Ok(Some(known)) => self.forge.job(job, &known.place, known.run).await,
-                Ok(None) => Sighting::Unknown("the job is not on record".into()),
-                Err(error) => Sighting::Unknown(error.to_string()),
-            }
-        };
-        EffectOutcome::Job(timeout(limit, read).await.unwrap_or_else(|_| unknown()))
+    async fn read_job(&self, job: &JobId) -> Sighting<JobReading> {
+        match self.records.job(job).await {
+            Ok(Some(known)) => self.forge.job(job, &known.place, known.run).await,
+            Ok(None) => Sighting::Unknown("the job is not on record".into()),
+            Err(error) => Sighting::Unknown(error.to_string()),
+        }
     }
 }
 
-fn late(limit: Duration) -> String {
-    format!("no answer in {} s", limit.as_secs())
+/// Owes an owner the outcome of an effect. Dropped without one, by a task that is aborted, lost, or
+/// panics outside the call, it answers that none came: no state waits for an answer that cannot come.
+pub(super) struct OwedOutcome {
+    owner: Mailbox<ToInstance>,
+    token: EffectToken,
+    /// What stands for the outcome, until the real one is there.
+    substitute: Option<EffectOutcome>,
 }
 
-fn unknown<T>() -> Sighting<T> {
-    Sighting::Unknown(late(READ_TIMEOUT))
+impl OwedOutcome {
+    pub(super) fn new(
+        owner: Mailbox<ToInstance>,
+        posted: &PostedEffect,
+        runner: &EffectRunner,
+    ) -> Self {
+        let why = "the call was given up".to_owned();
+        let substitute = posted.effect.unanswered(&runner.row.machine, runner.begun, why);
+        Self { owner, token: posted.token, substitute: Some(substitute) }
+    }
+
+    /// Sends the outcome.
+    pub(super) fn settle(mut self, outcome: EffectOutcome) {
+        self.substitute = Some(outcome);
+    }
+}
+
+impl Drop for OwedOutcome {
+    fn drop(&mut self) {
+        if mutants::is(Mutant::EffectWithoutAnswer) && std::thread::panicking() {
+            return;
+        }
+        if let Some(outcome) = self.substitute.take() {
+            // An owner that is gone has no use for it.
+            let _: Result<(), _> = self.owner.tell(ToInstance::EffectDone(self.token, outcome));
+        }
+    }
 }

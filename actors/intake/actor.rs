@@ -10,6 +10,7 @@ use tracing::info;
 
 use super::ToIntake;
 use crate::base::Base;
+use crate::calls::answered;
 use crate::fleet::{FleetPart, ToFleet};
 use crate::jobs::ToLedger;
 use crate::mail::ActorRef;
@@ -130,9 +131,8 @@ impl Intake {
 
 /// Asks a scope for its open jobs, and sends each to the ledger.
 async fn ask(roster: Arc<dyn Roster>, scope: Scope, ledger: ActorRef<ToLedger>) {
-    let listing = tokio::time::timeout(POLL_TIMEOUT, roster.open_jobs(&scope))
-        .await
-        .unwrap_or_else(|_| Observation::Unusable("no answer in time".into()));
+    let listing = answered(POLL_TIMEOUT, roster.open_jobs(&scope)).await;
+    let listing = listing.unwrap_or_else(Observation::Unusable);
     match listing {
         Observation::Complete(jobs) => {
             for notice in jobs.into_iter().map(undelivered) {

@@ -9,6 +9,7 @@ use tracing::warn;
 
 use crate::backoff::until_some;
 use crate::base::Base;
+use crate::calls::{RECORDS_TIMEOUT, answered};
 use crate::model::{Home, Instance, InstanceId, MachineName, PoolId, PoolSpec, Refusal};
 use crate::ports::{Records, StoreError};
 
@@ -26,7 +27,7 @@ pub(crate) struct LiveRows {
 
 /// Reads every live row of a pool.
 pub(crate) async fn live_rows(records: Arc<dyn Records>, pool: PoolId) -> LiveRows {
-    let rows = until_some(|| async { found(records.live_instances(Some(&pool)).await) }).await;
+    let rows = until_some(|| found(records.live_instances(Some(&pool)))).await;
     let quarantined = records.quarantined().into_iter();
     let ours = quarantined.filter(|row| row.pool.as_ref() == Some(&pool));
     LiveRows { rows, quarantined: ours.filter_map(|row| row.live_instance().cloned()).collect() }
@@ -43,9 +44,9 @@ pub(crate) enum StoredRow {
 
 pub(crate) async fn row_of(records: Arc<dyn Records>, id: InstanceId) -> StoredRow {
     until_some(|| async {
-        match records.instance(&id).await {
-            Err(StoreError::Unreadable(_)) => Some(StoredRow::Quarantined),
-            read => Some(found(read)?.map_or(StoredRow::None, |row| StoredRow::Row(Box::new(row)))),
+        match answered(RECORDS_TIMEOUT, records.instance(&id)).await {
+            Ok(Err(StoreError::Unreadable(_))) => Some(StoredRow::Quarantined),
+            read => Some(logged(read)?.map_or(StoredRow::None, |row| StoredRow::Row(Box::new(row)))),
         }
     })
     .await
@@ -59,24 +60,36 @@ pub(crate) async fn name_for(
     spec: Arc<PoolSpec>,
     machine: MachineName,
 ) -> Result<(InstanceId, Option<Home>), Refusal> {
-    match base.records.owner_of(&spec.provider, &machine).await {
-        Ok(None) => {}
-        Ok(Some(_)) => return Err(Refusal::Taken),
-        Err(_) => return Err(Refusal::Unsettled),
+    match found(base.records.owner_of(&spec.provider, &machine)).await {
+        Some(None) => {}
+        Some(Some(_)) => return Err(Refusal::Taken),
+        None => return Err(Refusal::Unsettled),
     }
     let own = InstanceId::new(machine.as_str());
-    match base.records.instance(&own).await {
-        Ok(None) => Ok((own, None)),
-        Ok(Some(origin)) => {
+    match found(base.records.instance(&own)).await {
+        Some(None) => Ok((own, None)),
+        Some(Some(origin)) => {
             let home = Home { forge: origin.forge, scope: origin.scope };
             Ok((fresh_name(&spec.prefix, base.chance.bits()), Some(home)))
         }
-        Err(_) => Err(Refusal::Unsettled),
+        None => Err(Refusal::Unsettled),
     }
 }
 
-fn found<T>(read: Result<T, StoreError>) -> Option<T> {
-    read.inspect_err(|error| warn!(error.message = %error, "cannot read the records yet")).ok()
+/// Awaits a read of the records; nothing if it failed, was late or panicked.
+async fn found<T>(read: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
+    logged(answered(RECORDS_TIMEOUT, read).await)
+}
+
+/// Returns what was read; nothing, and a line in the log, if the read failed.
+fn logged<T>(read: Result<Result<T, StoreError>, String>) -> Option<T> {
+    let why = match read {
+        Ok(Ok(found)) => return Some(found),
+        Ok(Err(error)) => error.to_string(),
+        Err(why) => why,
+    };
+    warn!(error.message = %why, "cannot read the records yet");
+    None
 }
 
 /// Returns a name made of a prefix and a random word.

@@ -15,6 +15,7 @@ use tracing::warn;
 
 use super::sweep::registered_as;
 use crate::base::Base;
+use crate::calls::{RECORDS_TIMEOUT, answered};
 use crate::model::{
     ForgeId, Instance, MachineName, MachineView, Observation, ProviderId, RunnerView, Scope, State,
     Timestamp,
@@ -53,7 +54,7 @@ pub(crate) async fn list_machines(
     let listing = in_time(inventory.list()).await;
     let mut records = live_instances(base).await?;
     records.retain(|row| row.provider == *provider);
-    let controller = readable(base.records.controller().await)?;
+    let controller = readable(base.records.controller()).await?;
     let listing = without_quarantined(listing, provider, &base.records.quarantined());
     Some(Machines { listing, controller, records })
 }
@@ -102,18 +103,23 @@ pub(crate) async fn list_runners(
 }
 
 async fn in_time<T>(listing: impl Future<Output = Observation<T>>) -> Observation<T> {
-    tokio::time::timeout(LISTING_TIMEOUT, listing)
-        .await
-        .unwrap_or_else(|_| Observation::Unusable("no answer in time".into()))
+    answered(LISTING_TIMEOUT, listing).await.unwrap_or_else(Observation::Unusable)
 }
 
 /// Reads the live rows; a store that fails ends the round, the next tick tries again.
 async fn live_instances(base: &Base) -> Option<Vec<Instance>> {
-    readable(base.records.live_instances(None).await)
+    readable(base.records.live_instances(None)).await
 }
 
-fn readable<T>(read: Result<T, StoreError>) -> Option<T> {
-    read.inspect_err(|error| warn!(error.message = %error, "sweep: the records are not readable; next attempt at the next tick")).ok()
+async fn readable<T>(read: impl Future<Output = Result<T, StoreError>>) -> Option<T> {
+    let read = answered(RECORDS_TIMEOUT, read).await;
+    let why = match read {
+        Ok(Ok(found)) => return Some(found),
+        Ok(Err(error)) => error.to_string(),
+        Err(why) => why,
+    };
+    warn!(error.message = %why, "sweep: the records are not readable; next attempt at the next tick");
+    None
 }
 
 /// Holds the last round of a source.

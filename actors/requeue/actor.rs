@@ -11,6 +11,7 @@ use tracing::{debug, warn};
 use super::ToRequeue;
 use super::unserved::{AskReason, JobQuestion, find, question};
 use crate::base::Base;
+use crate::calls::answered;
 use crate::fleet::{FleetPart, ToFleet};
 use crate::jobs::{JobFinding, ToLedger};
 use crate::mail::{ActorRef, Mailbox};
@@ -217,8 +218,7 @@ async fn ask_forge(
     let seen = match roster {
         Some(roster) => {
             let answer = roster.job(&asked.job, &asked.place, asked.run);
-            let late = |_| Sighting::Unknown("no answer in time".into());
-            tokio::time::timeout(ANSWER_TIMEOUT, answer).await.unwrap_or_else(late)
+            answered(ANSWER_TIMEOUT, answer).await.unwrap_or_else(Sighting::Unknown)
         }
         None => Sighting::Unknown(format!("forge `{}` is not configured", asked.job.forge)),
     };

@@ -103,6 +103,8 @@ pub struct ForgeFaults {
     pub points: u32,
     /// A call is slow.
     pub slow: Rate,
+    /// A call has its effect, and its adapter panics over the answer.
+    pub panics: Rate,
 }
 
 /// Holds the provider's faults.
@@ -150,6 +152,8 @@ pub struct ProviderFaults {
     pub dispatch_lost: Rate,
     /// A call is slow.
     pub slow: Rate,
+    /// A call has its effect, and its adapter panics over the answer.
+    pub panics: Rate,
 }
 
 /// Holds what happens to machines.
@@ -305,6 +309,7 @@ impl ForgeFaults {
             given_back: up_to(dice, 5000),
             points: 0,
             slow: 0,
+            panics: 0,
         };
         if dice.hits(2_000) {
             faults.points = u32::try_from(dice.between(15, 200)).unwrap_or(200);
@@ -312,6 +317,7 @@ impl ForgeFaults {
         if blind && faults.nasty > 0 && faults.cancel > 0 {
             if dice.hits(5_000) { faults.nasty = 0 } else { faults.cancel = 0 }
         }
+        faults.panics = up_to(dice, 300);
         faults
     }
 }
@@ -341,6 +347,7 @@ impl ProviderFaults {
             watch_late: up_to(dice, 2000),
             dispatch_lost: up_to(dice, 2000),
             slow: 0,
+            panics: up_to(dice, 300),
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending, poll_fn};
+use std::panic::resume_unwind;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -220,6 +221,17 @@ impl Shared {
         match self.try_call(serve) {
             Some(answer) => answer,
             None => pending().await,
+        }
+    }
+
+    /// Answers a call of an adapter, which may panic over its answer: the effect is done by then.
+    pub(super) async fn answer(&self, name: &'static str, rate: fn(&Faults) -> Rate) {
+        let panics = self.call(|outside| {
+            let rate = rate(&outside.faults);
+            outside.script.panics(name) || outside.strikes(rate, "adapter panics")
+        });
+        if panics.await {
+            resume_unwind(Box::new(format!("{name}: the adapter has a bug")));
         }
     }
 

@@ -70,6 +70,8 @@ pub struct Script {
     pub lost_hooks: BTreeMap<HookKind, u32>,
     /// How late webhooks of each kind are, in milliseconds.
     pub late_hooks: BTreeMap<HookKind, u64>,
+    /// How many of the next calls of each name end in a panic of their adapter.
+    pub panicking: BTreeMap<&'static str, u32>,
     /// Whether the daemon crashes as soon as the next delivery is durable.
     pub crash_at_delivery: bool,
     crash_at: Option<(u64, Point)>,
@@ -304,6 +306,10 @@ impl Script {
 
     pub(super) fn lies_422(&mut self, runner: &RunnerName) -> bool {
         self.lie422.get_mut(runner).is_some_and(spend)
+    }
+
+    pub(super) fn panics(&mut self, call: &'static str) -> bool {
+        self.panicking.get_mut(call).is_some_and(spend)
     }
 
     fn is_due(&mut self, point: Point) -> bool {

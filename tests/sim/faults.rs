@@ -47,7 +47,8 @@ const FORGE: [&str; 32] = [
 ];
 
 /// The same of the providers.
-const PROVIDER: [&str; 23] = [
+const PROVIDER: [&str; 24] = [
+    "adapter panics",
     "change not told",
     "change told late",
     "create answer lost",

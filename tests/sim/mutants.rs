@@ -48,7 +48,7 @@ fn hunt(mutant: Mutant) -> Hunt {
         | Mutant::RecordAfterDelete => Hunt::Weather(Weather::Deadly),
         Mutant::EntryRemovedEarly | Mutant::JitBeforeAck => Hunt::Weather(Weather::Calm),
         Mutant::DeletingSkippedAtStart => Hunt::Weather(Weather::Crashing),
-        Mutant::CreateRepeated | Mutant::ListingProvesAbsence => {
+        Mutant::CreateRepeated | Mutant::ListingProvesAbsence | Mutant::EffectWithoutAnswer => {
             Hunt::Weather(Weather::LyingProvider)
         }
         Mutant::OneAbsenceProves | Mutant::ReservedForever => Hunt::Weather(Weather::Everything),
@@ -136,4 +136,5 @@ caught! {
     a_jit_config_handed_out_before_the_ledger_knows_is_caught: JitBeforeAck,
     an_offer_that_ends_untold_is_caught: ReservedForever,
     a_fleet_stopped_by_one_row_is_caught: QuarantineStopsFleet,
+    an_effect_without_an_answer_is_caught: EffectWithoutAnswer,
 }

@@ -1,10 +1,11 @@
-//! An actor panics: its parent starts another from what is stored, and outside nothing shows it.
+//! An actor panics: its parent starts another from what is stored, and outside nothing shows it. A call
+//! to an adapter panics: its owner gets no answer, which is an answer.
 
 use std::time::Duration;
 
 use ostler_actors::fleet::{ToFleet, Victim};
 use ostler_actors::model::{Event, InstanceId, PoolId, PoolSpec, State, What};
-use ostler_actors::testing::{Plan, Seen, Watched, pool};
+use ostler_actors::testing::{Death, Plan, Seen, Watched, pool};
 
 use super::counts::{all_over, expect_served_once, in_state, reported, runs, seen};
 use super::story::Tell as _;
@@ -162,5 +163,48 @@ fn instance_that_panics_again_and_again_is_not_given_up() {
         let respawned = |event: &Event| matches!(event.what, What::Respawned { panicked: true });
         assert!(told.iter().any(respawned), "its timeline tells of the new owners: {told:?}");
         goes_on(world, &jobs).await;
+    });
+}
+
+/// Every call that an owner makes to a provider or a forge.
+const CALLS: [&str; 10] = [
+    "mint",
+    "create",
+    "read machine",
+    "exit report",
+    "delete",
+    "deregister",
+    "read runner",
+    "find runner",
+    "find work",
+    "read job",
+];
+
+#[test]
+fn adapter_that_panics_in_any_call_leaves_no_owner_waiting() {
+    story(Plan::quiet(vec![pool("linux", "blind", 3)]), async |world| {
+        for call in CALLS {
+            world.panic_in(call, 2);
+        }
+        // One is served, one dies under its job, one is not needed any more, one has no record.
+        let served = world.queue(&["linux"], MINUTE);
+        world.wait_for("its job is served", 30 * MINUTE, |world| world.is_over(served)).await;
+        let lost = world.queue(&["linux"], 60 * MINUTE);
+        world.wait_for("a second at work", 30 * MINUTE, |world| runs(world, lost)).await;
+        let busy = world.rows().into_iter().find(|row| row.state == State::Busy).expect("one");
+        world.kill(&busy.machine, Death::Crashed);
+        world.hold_assignments();
+        let moot = world.queue(&["linux"], MINUTE);
+        let idle = |world: &Watched| in_state(world, State::Idle) == 1;
+        world.wait_for("a third is idle", 30 * MINUTE, idle).await;
+        // Its agent does not notice that it is not registered any more: the forge is asked for work.
+        let unneeded = world.rows().into_iter().find(|row| row.state == State::Idle).expect("one");
+        world.unregister(&unneeded.runner_name(1));
+        world.run_elsewhere(moot);
+        world.plant_orphan(0, "linux-orphan");
+        let gone = |world: &Watched| world.rows().is_empty();
+        world.wait_for("no instance waits for what does not come", 60 * MINUTE, gone).await;
+        let unspent = world.outside().script.panicking.clone();
+        assert!(unspent.values().all(|left| *left == 0), "not every call was made: {unspent:?}");
     });
 }

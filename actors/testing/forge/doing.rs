@@ -20,14 +20,14 @@ impl Forge for SimForge {
     async fn mint(&self, order: MintOrder) -> Result<Minted, MintError> {
         let (wait, answer) = self.0.call(|outside| outside.mint(order)).await;
         sleep_millis(wait).await;
-        self.0.call(|_| ()).await;
+        self.0.answer("mint", |faults| faults.forge.panics).await;
         answer
     }
 
     async fn deregister(&self, _: &Scope, id: RunnerId) -> Result<Deregistered, ForgeError> {
         let (wait, answer) = self.0.call(|outside| outside.deregister(id)).await;
         sleep_millis(wait).await;
-        self.0.call(|_| ()).await;
+        self.0.answer("deregister", |faults| faults.forge.panics).await;
         answer
     }
 }

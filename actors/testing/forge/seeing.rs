@@ -16,7 +16,11 @@ const LAG: u64 = 60_000;
 
 impl SimForge {
     /// Looks once, somewhere between the question and the answer.
-    async fn look<R: Send>(&self, see: impl FnOnce(&mut Outside) -> R + Send) -> R {
+    async fn look<R: Send>(
+        &self,
+        name: &'static str,
+        see: impl FnOnce(&mut Outside) -> R + Send,
+    ) -> R {
         let (before, after) = self
             .0
             .call(|outside| {
@@ -27,7 +31,7 @@ impl SimForge {
         sleep_millis(before).await;
         let seen = self.0.call(see).await;
         sleep_millis(after).await;
-        self.0.call(|_| ()).await;
+        self.0.answer(name, |faults| faults.forge.panics).await;
         seen
     }
 }
@@ -35,19 +39,19 @@ impl SimForge {
 #[async_trait]
 impl Roster for SimForge {
     async fn runners(&self, scope: &Scope) -> Observation<Vec<RunnerView>> {
-        self.look(|outside| outside.list_runners(scope)).await
+        self.look("list runners", |outside| outside.list_runners(scope)).await
     }
 
     async fn runner(&self, _: &Scope, who: &RunnerRef) -> Sighting<RunnerView> {
-        self.look(|outside| outside.read_runner(who)).await
+        self.look("read runner", |outside| outside.read_runner(who)).await
     }
 
     async fn runner_of(&self, scope: &Scope, machine: &MachineName) -> Sighting<RunnerView> {
-        self.look(|outside| outside.find_runner_of(scope, machine)).await
+        self.look("find runner", |outside| outside.find_runner_of(scope, machine)).await
     }
 
     async fn job(&self, job: &JobId, _: &Place, _: u64) -> Sighting<JobReading> {
-        let seen = self.look(|outside| outside.read_job(job.number)).await;
+        let seen = self.look("read job", |outside| outside.read_job(job.number)).await;
         let late = self.0.call(|outside| outside.script.late_readings.remove(&job.number)).await;
         if let Some(late) = late {
             sleep_millis(late).await;
@@ -57,11 +61,11 @@ impl Roster for SimForge {
     }
 
     async fn work_of(&self, _: &Scope, who: &RunnerRef) -> Sighting<JobId> {
-        self.look(|outside| outside.read_work(who)).await
+        self.look("find work", |outside| outside.read_work(who)).await
     }
 
     async fn open_jobs(&self, scope: &Scope) -> Observation<Vec<JobNotice>> {
-        self.look(|outside| outside.list_jobs(scope)).await
+        self.look("list jobs", |outside| outside.list_jobs(scope)).await
     }
 }
 

@@ -34,6 +34,7 @@ impl Provider for SimProvider {
             None => return std::future::pending().await,
         }
         let view = self.shared.call(|outside| outside.created(answer.made)).await;
+        self.shared.answer("create", |faults| faults.provider.panics).await;
         let why = answer.why.into();
         match view {
             Some(view) => Ok(view),
@@ -48,7 +49,7 @@ impl Provider for SimProvider {
         let answered = self.shared.call(|outside| outside.delete(index, machine, grace)).await;
         let Some((wait, answer)) = answered else { return std::future::pending().await };
         sleep_millis(wait).await;
-        self.shared.call(|_| ()).await;
+        self.shared.answer("delete", |faults| faults.provider.panics).await;
         answer
     }
 

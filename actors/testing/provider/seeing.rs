@@ -17,11 +17,11 @@ const LAG: u64 = 60_000;
 #[async_trait]
 impl Inventory for SimProvider {
     async fn list(&self) -> Observation<Vec<MachineView>> {
-        self.look(Outside::list_machines).await
+        self.look("list machines", Outside::list_machines).await
     }
 
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
-        self.look(|outside, index| outside.read_machine(index, machine)).await
+        self.look("read machine", |outside, index| outside.read_machine(index, machine)).await
     }
 
     async fn exit_report(&self, machine: &MachineRef, want_tail: bool) -> ExitReport {
@@ -29,7 +29,10 @@ impl Inventory for SimProvider {
         let slow = self.shared.call(Outside::exit_report_wait).await;
         sleep_millis(slow).await;
         let index = self.index;
-        self.shared.call(|outside| outside.exit_report(index, machine, want_tail)).await
+        let report =
+            self.shared.call(|outside| outside.exit_report(index, machine, want_tail)).await;
+        self.shared.answer("exit report", |faults| faults.provider.panics).await;
+        report
     }
 
     fn watch(&self, sink: Arc<dyn MachineSink>) -> Watching {
@@ -47,7 +50,11 @@ impl Inventory for SimProvider {
 
 impl SimProvider {
     /// Looks once, somewhere between the question and the answer.
-    async fn look<R: Send>(&self, see: impl FnOnce(&mut Outside, usize) -> R + Send) -> R {
+    async fn look<R: Send>(
+        &self,
+        name: &'static str,
+        see: impl FnOnce(&mut Outside, usize) -> R + Send,
+    ) -> R {
         self.swallow().await;
         let (before, after) = self
             .shared
@@ -60,7 +67,7 @@ impl SimProvider {
         let index = self.index;
         let seen = self.shared.call(|outside| see(outside, index)).await;
         sleep_millis(after).await;
-        self.shared.call(|_| ()).await;
+        self.shared.answer(name, |faults| faults.provider.panics).await;
         seen
     }
 }

@@ -27,6 +27,11 @@ impl World {
         outside.script.swallowing.insert(provider.clone(), until);
     }
 
+    /// Lets the next calls of this name have their effect and panic over the answer.
+    pub fn panic_in(&self, call: &'static str, times: u32) {
+        self.outside().script.panicking.insert(call, times);
+    }
+
     /// Lets the end of a job name no runner.
     pub fn end_nameless(&self, job: u64) {
         self.outside().script.nameless.insert(job);
