@@ -42,7 +42,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ReaperDeletesDirectly,
         Self::EntryRemovedEarly,
         Self::DeletingSkippedAtStart,

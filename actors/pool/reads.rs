@@ -46,7 +46,9 @@ pub(crate) async fn row_of(records: Arc<dyn Records>, id: InstanceId) -> StoredR
     until_some(|| async {
         match answered(RECORDS_TIMEOUT, records.instance(&id)).await {
             Ok(Err(StoreError::Unreadable(_))) => Some(StoredRow::Quarantined),
-            read => Some(logged(read)?.map_or(StoredRow::None, |row| StoredRow::Row(Box::new(row)))),
+            read => {
+                Some(logged(read)?.map_or(StoredRow::None, |row| StoredRow::Row(Box::new(row))))
+            }
         }
     })
     .await
