@@ -164,9 +164,9 @@ fn nothing_writes_over_a_row_that_cannot_be_decoded_and_a_mended_one_counts_agai
         // Its name is used and its machine has an owner.
         let again = InstanceRows::save(&*store, saved(&instance("linux-2"), epoch)).await;
         assert!(again.is_ok(), "{again:?}: the same save again is known by its mark");
-        let mut taker = instance("linux-9");
-        taker.machine = instance("linux-2").machine;
-        let taken = InstanceRows::save(&*store, saved(&taker, epoch)).await;
+        let mut claimant = instance("linux-9");
+        claimant.machine = instance("linux-2").machine;
+        let taken = InstanceRows::save(&*store, saved(&claimant, epoch)).await;
         assert!(matches!(taken, Err(SaveError::Owned { .. })), "{taken:?}");
         let body = text(&url, "select body from instances where id = 'linux-2'").await;
         assert_eq!(body, "{\"id\":\"linux-2\",\"state\":\"odd\"");
