@@ -35,13 +35,13 @@ async fn unwound<T>(call: impl Future<Output = T>) -> Result<T, String> {
         Ok(Poll::Pending) => Poll::Pending,
         Ok(Poll::Ready(answer)) => Poll::Ready(Ok(answer)),
         Err(panic) if mutants::is(Mutant::EffectWithoutAnswer) => resume_unwind(panic),
-        Err(panic) => Poll::Ready(Err(format!("the call panicked: {}", words(&*panic)))),
+        Err(panic) => Poll::Ready(Err(format!("the call panicked: {}", message_of(&*panic)))),
     })
     .await
 }
 
 /// Returns the message of a panic.
-fn words(panic: &(dyn Any + Send)) -> &str {
+fn message_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

@@ -38,11 +38,13 @@ pub enum Mutant {
     QuarantineStopsFleet,
     /// An effect that panics leaves its owner waiting.
     EffectWithoutAnswer,
+    /// A machine that is gone holds its place while its registration is left.
+    PlaceOfTheGone,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ReaperDeletesDirectly,
         Self::EntryRemovedEarly,
         Self::DeletingSkippedAtStart,
@@ -59,6 +61,7 @@ impl Mutant {
         Self::ReservedForever,
         Self::QuarantineStopsFleet,
         Self::EffectWithoutAnswer,
+        Self::PlaceOfTheGone,
     ];
 }
 

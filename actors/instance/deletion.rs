@@ -55,7 +55,7 @@ impl MachineDeletion {
     pub(super) fn drive(
         &mut self,
         registrar: &mut Registrar,
-        probe: &MachineProbe,
+        probe: &mut MachineProbe,
         ctx: &mut Transition<'_>,
     ) {
         self.drive_machine(probe, ctx);
@@ -159,12 +159,11 @@ impl MachineDeletion {
         }
     }
 
-    fn drive_machine(&mut self, probe: &MachineProbe, ctx: &mut Transition<'_>) {
-        if ctx.row.machine_gone_at.is_some() {
-            return;
-        }
-        if !ctx.may_have_machine() {
-            ctx.row.machine_gone_at = Some(ctx.now);
+    fn drive_machine(&mut self, probe: &mut MachineProbe, ctx: &mut Transition<'_>) {
+        if !ctx.row.machine_may_exist() {
+            ctx.row.machine_gone_at.get_or_insert(ctx.now);
+            // Its registration may be refused for hours; its pool must not wait for a read meanwhile.
+            probe.skip_first_read();
             return;
         }
         // After a restart the pool waits for one read of each row, and a delete may hang.

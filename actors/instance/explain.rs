@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use super::is_stuck;
 use crate::model::{
-    End, Event, Instance, Policy, Registration, State, Timestamp, Urgency, What, elapsed, signal_of,
+    End, Event, Instance, Phase, Policy, Registration, State, Timestamp, Urgency, What, elapsed,
+    signal_of,
 };
 
 /// How many refusals are listed.
@@ -60,6 +61,9 @@ impl Explainer<'_> {
             State::Retiring => "is to be removed, and is checked for work".into(),
             State::Ended => "has ended, and its end is being recorded".into(),
             State::PendingDelete => "may be deleted, and its end is on record".into(),
+            State::Deleting if row.phase() == Some(Phase::Finishing) => {
+                "has no machine any more and holds no place; its registration is left".into()
+            }
             State::Deleting => "is being deleted".into(),
             State::Deleted => "is gone; nothing is left of it".into(),
         };

@@ -334,7 +334,7 @@ impl Lifecycle {
             State::Retiring => self.drive_retiring(ctx),
             State::Ended => self.post_mortem.open_after_end(ctx),
             State::PendingDelete => self.deletion.drive_pending(&mut self.probe, ctx),
-            State::Deleting => self.deletion.drive(&mut self.registrar, &self.probe, ctx),
+            State::Deleting => self.deletion.drive(&mut self.registrar, &mut self.probe, ctx),
             State::Deleted => {}
         }
     }

@@ -44,8 +44,7 @@ pub(super) struct MachineProbe {
 impl MachineProbe {
     /// Reads the machine when a read is due.
     pub(super) fn drive(&mut self, ctx: &mut Transition<'_>) {
-        let nothing_to_read = !ctx.may_have_machine() || ctx.row.machine_gone_at.is_some();
-        if nothing_to_read || ctx.is_cut_off() {
+        if !ctx.row.machine_may_exist() || ctx.is_cut_off() {
             self.has_looked = true;
             return;
         }

@@ -178,7 +178,7 @@ pub const INVARIANTS: [Invariant; 37] = [
     row(
         23,
         "adopt first, create later",
-        Elsewhere("i23_nothing_is_created_before_every_row_was_looked_at"),
+        Elsewhere("i23_nothing_is_created_before_every_row_was_looked_at_or_had_two_minutes"),
         "Every row has an owner again before its pool creates anything.",
     ),
     row(

@@ -9,6 +9,7 @@ use super::{
     PoolId, ProviderId, Revision, RunnerId, RunnerName, Scope, Timestamp, VerdictClass, Version,
     WriteId,
 };
+use crate::mutants::{self, Mutant};
 
 /// Holds the durable truth about one instance. Only its actor writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,7 +110,37 @@ impl Instance {
 
     /// Returns whether it holds a place against the pool's `max`.
     pub fn occupies(&self) -> bool {
-        self.state != State::Deleted && self.machine_gone_at.is_none()
+        let kept = mutants::is(Mutant::PlaceOfTheGone);
+        self.state != State::Deleted && (kept || self.machine_gone_at.is_none())
+    }
+
+    /// Returns whether a machine may exist because of this row: its create was called, or it was
+    /// found, and it is not known to be gone.
+    pub fn machine_may_exist(&self) -> bool {
+        (self.create_called_at.is_some() || self.adopted) && self.machine_gone_at.is_none()
+    }
+
+    /// Returns the part of its state that people see apart.
+    pub fn phase(&self) -> Option<Phase> {
+        (self.state == State::Deleting && self.machine_gone_at.is_some())
+            .then_some(Phase::Finishing)
+    }
+}
+
+/// Names a part of a state that people see apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// `deleting`: its machine is gone and its place is free; its registration is left.
+    Finishing,
+}
+
+impl Phase {
+    /// Returns the word used everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Finishing => "finishing",
+        }
     }
 }
 

@@ -19,8 +19,8 @@ pub use ids::{
     MachineName, PoolId, ProviderId, Revision, RunnerId, RunnerName, Version, WriteId,
 };
 pub use instance::{
-    End, HeldOffer, Home, Instance, JobOver, Reason, Registration, RemovalRequest, RequestedBy,
-    Setup, SetupReport, State, StateCounts, Urgency, Warrant, WarrantKind,
+    End, HeldOffer, Home, Instance, JobOver, Phase, Reason, Registration, RemovalRequest,
+    RequestedBy, Setup, SetupReport, State, StateCounts, Urgency, Warrant, WarrantKind,
 };
 pub use job::{
     Asked, Closure, Conclusion, Execution, Job, JobFact, JobNotice, JobState, Offer, OfferEnd,

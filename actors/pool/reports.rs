@@ -17,6 +17,8 @@ use crate::model::{
 use crate::mutants::{self, Mutant};
 use crate::registry::PoolView;
 
+/// After this a pool creates though a row it started with could not be checked. Its place stays held.
+const SETTLE_TIMEOUT: Duration = Duration::from_mins(2);
 /// How long an instance may take to answer a request to retire by a report.
 const RETIRE_REPORT_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -29,17 +31,17 @@ pub(crate) struct Reports {
     asked: BTreeMap<InstanceId, Timestamp>,
     /// Instances whose rows cannot be decoded: each holds a place until the next start.
     quarantined: BTreeSet<InstanceId>,
-    /// Whether the rows were read.
-    read: bool,
+    /// When the rows were read.
+    read_at: Option<Timestamp>,
 }
 
 impl Reports {
-    /// Takes over the rows a pool starts with. A row in `pending_create` needs no check: no
-    /// create was called for it.
-    pub(crate) fn restore(&mut self, rows: &[Instance]) {
-        self.read = true;
+    /// Takes over the rows a pool starts with. A row needs no check where no machine can be: its
+    /// create was not called, or its machine is known to be gone.
+    pub(crate) fn restore(&mut self, rows: &[Instance], now: Timestamp) {
+        self.read_at = Some(now);
         for row in rows {
-            if row.state != State::PendingCreate {
+            if row.machine_may_exist() {
                 self.unchecked.insert(row.id.clone());
             }
             self.expect(of_row(row));
@@ -85,8 +87,9 @@ impl Reports {
         }
     }
 
-    /// Counts instances back in that were asked to retire and did not report in time.
-    pub(crate) fn lapse(&mut self, now: Timestamp) {
+    /// Counts instances back in that were asked to retire and did not report in time, and waits no
+    /// longer for rows that could not be checked in time; returns these.
+    pub(crate) fn lapse(&mut self, now: Timestamp) -> BTreeSet<InstanceId> {
         let reports = &mut self.by_instance;
         self.asked.retain(|id, at| {
             let waits = !is_due(*at, RETIRE_REPORT_TIMEOUT, now);
@@ -95,11 +98,22 @@ impl Reports {
             }
             waits
         });
+        if self.settles_at().is_some_and(|at| at <= now) {
+            return std::mem::take(&mut self.unchecked);
+        }
+        BTreeSet::new()
     }
 
-    /// Returns when the next instance is counted back in.
+    /// Returns when the next instance is counted back in, or the pool waits no longer for its rows.
     pub(crate) fn next_lapse(&self) -> Option<Timestamp> {
-        self.asked.values().map(|at| after(*at, RETIRE_REPORT_TIMEOUT)).min()
+        let asked = self.asked.values().map(|at| after(*at, RETIRE_REPORT_TIMEOUT)).min();
+        [asked, self.settles_at()].into_iter().flatten().min()
+    }
+
+    /// Returns when the pool waits no longer for rows that were not checked, if it waits for any.
+    fn settles_at(&self) -> Option<Timestamp> {
+        let read_at = self.read_at.filter(|_| !self.unchecked.is_empty())?;
+        Some(after(read_at, SETTLE_TIMEOUT))
     }
 
     /// Removes an instance that is deleted.
@@ -119,15 +133,15 @@ impl Reports {
         self.by_instance.get(id)
     }
 
-    /// Returns whether the machine of every row the pool started with was checked, so that it may
-    /// create.
+    /// Returns whether the machine of every row the pool started with was checked, or had its time,
+    /// so that the pool may create.
     pub(crate) fn is_settled(&self) -> bool {
-        self.read && self.unchecked.is_empty()
+        self.read_at.is_some() && self.unchecked.is_empty()
     }
 
     /// Returns whether the rows were read and no instance is left.
     pub(crate) fn is_empty(&self) -> bool {
-        self.read && self.by_instance.is_empty()
+        self.read_at.is_some() && self.by_instance.is_empty()
     }
 
     /// Returns whether the pool takes more work; `held` is a breaker that admits none now.
@@ -242,7 +256,7 @@ pub(crate) fn of_adopted(id: InstanceId, revision: Revision, now: Timestamp) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::fixtures::{at, report, spec};
+    use crate::pool::fixtures::{at, report, row, spec};
 
     fn checked(id: &str, state: State) -> InstanceReport {
         InstanceReport { checked: true, ..report(id, state) }
@@ -253,7 +267,7 @@ mod tests {
         let mut reports = Reports::default();
         assert!(!reports.is_settled(), "nothing was read");
         assert!(!reports.is_empty());
-        reports.restore(&[]);
+        reports.restore(&[], at(0));
         assert!(reports.is_settled() && reports.is_empty());
 
         reports.unchecked.insert("a".into());
@@ -261,6 +275,28 @@ mod tests {
         assert!(!reports.is_settled());
         reports.update(checked("a", State::Idle));
         assert!(reports.is_settled());
+    }
+
+    #[test]
+    fn a_row_without_a_machine_needs_no_check() {
+        let mut reports = Reports::default();
+        let gone = Instance { machine_gone_at: Some(at(1)), ..row("gone", State::Deleting) };
+        let uncalled = Instance { create_called_at: None, ..row("uncalled", State::Creating) };
+        reports.restore(&[gone, uncalled], at(0));
+        assert!(reports.is_settled());
+        reports.restore(&[row("there", State::Deleting)], at(0));
+        assert!(!reports.is_settled());
+    }
+
+    #[test]
+    fn no_row_holds_the_pool_up_for_longer_than_two_minutes_and_keeps_its_place() {
+        let mut reports = Reports::default();
+        reports.restore(&[row("there", State::Deleting)], at(10));
+        assert_eq!(reports.next_lapse(), Some(at(130)));
+        assert!(reports.lapse(at(129)).is_empty() && !reports.is_settled());
+        assert_eq!(reports.lapse(at(130)), BTreeSet::from(["there".into()]));
+        assert!(reports.is_settled() && reports.next_lapse().is_none());
+        assert_eq!(PoolTally::of(reports.reports()).occupying, 1);
     }
 
     #[test]

@@ -70,6 +70,9 @@ pub(super) fn remarks(row: &Value) -> String {
     if row["stuck"] == true {
         remarks.push("stuck".to_owned());
     }
+    if let Some(phase) = row["phase"].as_str() {
+        remarks.push(phase.to_owned());
+    }
     if row["owned"] == false {
         remarks.push("without owner".into());
     }

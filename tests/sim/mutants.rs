@@ -56,6 +56,7 @@ fn hunt(mutant: Mutant) -> Hunt {
         Mutant::NoGenerationCheck => Hunt::Story(stories::answer_about_an_earlier_offer),
         Mutant::UnknownMeansIdle => Hunt::Story(stories::silent_witness),
         Mutant::QuarantineStopsFleet => Hunt::Story(stories::row_that_cannot_be_decoded),
+        Mutant::PlaceOfTheGone => Hunt::Story(stories::registration_of_a_gone_machine),
     }
 }
 
@@ -137,4 +138,5 @@ caught! {
     an_offer_that_ends_untold_is_caught: ReservedForever,
     a_fleet_stopped_by_one_row_is_caught: QuarantineStopsFleet,
     an_effect_without_an_answer_is_caught: EffectWithoutAnswer,
+    a_place_held_by_a_machine_that_is_gone_is_caught: PlaceOfTheGone,
 }

@@ -3,14 +3,16 @@
 use std::time::Duration;
 
 use ostler_actors::model::{
-    Event, InstanceId, Job, JobState, OfferStage, PoolSpec, Reason, RemovalRequest, RequestedBy,
-    State, Subject, Urgency,
+    Event, InstanceId, Job, JobState, OfferStage, Phase, PoolSpec, Reason, RemovalRequest,
+    RequestedBy, State, Subject, Urgency, What,
 };
-use ostler_actors::testing::{Plan, Point, Refused, Seen, Watched, date, pool};
+use ostler_actors::testing::{Death, Plan, Point, Refused, Seen, Watched, date, pool};
 
-use super::counts::{all_over, creates, expect_served_once, in_state, lives, runs, seen, view};
+use super::counts::{
+    all_over, at_once, creates, expect_served_once, in_state, lives, runs, seen, view,
+};
 use super::story::Tell as _;
-use super::{MINUTE, SECOND, story};
+use super::{HOUR, MINUTE, SECOND, story};
 
 /// Returns a pool with so many idle runners.
 fn warm(name: &str, provider: &str, min_idle: u32, max: u32) -> PoolSpec {
@@ -287,7 +289,7 @@ fn i06_offer_and_retirement_in_any_order_never_delete_a_promised_instance() {
 }
 
 #[test]
-fn i23_nothing_is_created_before_every_row_was_looked_at() {
+fn i23_nothing_is_created_before_every_row_was_looked_at_or_had_two_minutes() {
     story(Plan::quiet(vec![warm("linux", "witness", 3, 12)]), async |world| {
         world.wait_for("three idle", 10 * MINUTE, |it| in_state(it, State::Idle) == 3).await;
         // After the restart no machine can be read or listed, and more work waits than before.
@@ -301,19 +303,64 @@ fn i23_nothing_is_created_before_every_row_was_looked_at() {
         world.hold_assignments();
         let since = world.now();
         let jobs: Vec<u64> = (0..6).map(|_| world.queue(&["linux"], MINUTE)).collect();
-        world.run_for(30 * MINUTE).await;
+        world.run_for(45 * SECOND).await;
         assert_eq!((lives(world), creates(world, since)), (2, 0), "it waits for a look");
         assert_eq!(world.rows().len(), 3);
         assert!(!view(world, "linux").settled);
 
+        // No row holds the pool up for longer than two minutes, and none gives its place away.
+        let more = |world: &Watched| creates(world, since) > 0;
+        world.wait_for("more runners", 2 * MINUTE, more).await;
+        assert!(view(world, "linux").settled);
+        assert!(at_once(world, since, |row| row.occupies()).1 <= 12);
         {
             let mut outside = world.outside();
             outside.faults.provider.read_fails = 0;
             outside.faults.provider.list_fails = 0;
         }
-        world.wait_for("more runners", 10 * MINUTE, |world| creates(world, since) > 0).await;
         world.free_assignments();
         world.wait_for("jobs over", 60 * MINUTE, |world| all_over(world, &jobs)).await;
+    });
+}
+
+#[test]
+fn registration_that_is_refused_after_a_restart_holds_neither_its_place_nor_its_pool() {
+    story(Plan::quiet(vec![pool("linux", "witness", 1)]), async |world| {
+        world.hold_assignments();
+        let moot = world.queue(&["linux"], MINUTE);
+        world.wait_for("an idle runner", 10 * MINUTE, |it| in_state(it, State::Idle) == 1).await;
+        world.run_elsewhere(moot);
+        world.run_for(5 * SECOND).await;
+        world.free_assignments();
+        let row = world.only();
+        world.lie_422(&row.runner_name(1), u32::MAX);
+        world.kill(&row.machine, Death::Crashed);
+        let gone = |world: &Watched| world.row(&row.id).is_some_and(|row| row.phase().is_some());
+        world.wait_for("only its registration is left", 10 * MINUTE, gone).await;
+        world.crash(10 * SECOND);
+        let (since, job) = (world.now(), world.queue(&["linux"], MINUTE));
+        let created = |world: &Watched| creates(world, since) > 0;
+        world.wait_for("a successor", 15 * SECOND, created).await;
+        assert_eq!(world.row(&row.id).map(|row| row.state), Some(State::Deleting));
+        assert!(view(world, "linux").settled);
+        world.wait_for("the job over", 10 * MINUTE, |world| world.is_over(job)).await;
+        world.lie_422(&row.runner_name(1), 0);
+        world.until(&row.id, State::Deleted, 10 * MINUTE).await;
+    });
+}
+
+#[test]
+fn registration_that_is_refused_for_a_day_is_written_off() {
+    story(Plan::quiet(vec![warm("linux", "witness", 1, 1)]), async |world| {
+        world.wait_for("an idle runner", 10 * MINUTE, |it| in_state(it, State::Idle) == 1).await;
+        let row = world.only();
+        world.lie_422(&row.runner_name(1), u32::MAX);
+        world.kill(&row.machine, Death::Crashed);
+        world.run_for(23 * HOUR).await;
+        assert_eq!(world.row(&row.id).and_then(|row| row.phase()), Some(Phase::Finishing));
+        world.until(&row.id, State::Deleted, 2 * HOUR).await;
+        let written_off = |event: &Event| event.what == What::WrittenOff;
+        assert!(world.timeline(&row.id).iter().any(written_off), "its timeline says so");
     });
 }
 

@@ -1,7 +1,7 @@
 //! What an instance waits for, with numbers.
 
 use super::Explainer;
-use crate::model::{Binding, Registration, State, Timestamp, What, is_due};
+use crate::model::{Binding, Phase, Registration, State, Timestamp, What, is_due};
 
 impl Explainer<'_> {
     /// Tells what it waits for, with numbers.
@@ -38,6 +38,13 @@ impl Explainer<'_> {
             ];
         };
         let mut lines = vec![format!("Create was called {} ago.", self.age(called))];
+        if let Some(why) = &self.row.create_refused {
+            lines.push(format!(
+                "The provider refused it ({why}): its registration is removed, then two reads ten \
+                 seconds apart must find nothing."
+            ));
+            return lines;
+        }
         if let Some((unanswered, why)) = self.last(|what| {
             if let What::CreateUnanswered(why) = what { Some(why.as_str()) } else { None }
         }) {
@@ -149,7 +156,12 @@ impl Explainer<'_> {
             }
         }
         if self.row.registration.may_exist() {
-            lines.push("Its registration is removed side by side and holds nothing up.".into());
+            lines.push(match self.row.phase() {
+                Some(Phase::Finishing) => "Its registration is asked to go again until the forge \
+                     removes it; after a day it is left to the forge."
+                    .into(),
+                None => "Its registration is removed side by side and holds nothing up.".into(),
+            });
         }
         let failed: u32 = self.count(|what| matches!(what, What::DeleteFailed(_)));
         if let Some((event, why)) =

@@ -30,7 +30,7 @@ impl PoolSupervisor {
         if mutants::is(Mutant::DeletingSkippedAtStart) {
             rows.retain(|row| row.state != State::Deleting);
         }
-        this.reports.restore(&rows);
+        this.reports.restore(&rows, this.now());
         for row in rows {
             let id = row.id.clone();
             if this.start_owner(id.clone(), Origin::Row(Box::new(row))).is_err() {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix::{AsyncContext, Context};
+use tracing::warn;
 
 use super::super::plan::{PlanLimits, PoolPlan, plan};
 use super::super::reads::fresh_name;
@@ -29,7 +30,13 @@ impl PoolSupervisor {
     fn plan_now(&mut self, ctx: &mut Context<Self>) {
         self.due = false;
         let now = self.now();
-        self.reports.lapse(now);
+        for id in self.reports.lapse(now) {
+            warn!(
+                pool.id = %self.links.spec.id, instance.id = %id,
+                "instance {id}: its machine could not be read since the start; the pool creates \
+                 without waiting longer, and its place stays held"
+            );
+        }
         let limits = PlanLimits {
             draining: self.draining(),
             settled: self.reports.is_settled(),

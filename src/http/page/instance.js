@@ -61,7 +61,7 @@ export function open(main, { name }, app) {
       show(state, Boolean(it));
       if (!it) return say(none, missing || "Loading…");
       setBadge(state, it.state);
-      keep(marks, [it.stuck && "stuck", it.owned === false && it.state !== "deleted" && "no owner", it.removal && `removal requested: ${words(it.removal.urgency)}`].filter(Boolean), (word) => word,
+      keep(marks, [it.stuck && "stuck", it.phase && words(it.phase), it.owned === false && it.state !== "deleted" && "no owner", it.removal && `removal requested: ${words(it.removal.urgency)}`].filter(Boolean), (word) => word,
         (word) => el("span", { class: "mark", "data-weight": word === "stuck" ? "bad" : "warn" }, word));
       drawPicture();
       keep(list, [...events].reverse(), (event) => `${event.seq}-${event.count}`, (event) => el("li", {}, since(event.at, "clock"),

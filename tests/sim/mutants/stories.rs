@@ -6,7 +6,9 @@ use ostler_actors::fleet::ToFleet;
 use ostler_actors::invariants::Violation;
 use ostler_actors::mail::Reply;
 use ostler_actors::model::{Instance, PoolSpec, RequestedBy, State, Urgency};
-use ostler_actors::testing::{HookKind, MINUTE, Plan, SECOND, Watched, in_virtual_time, pool};
+use ostler_actors::testing::{
+    Death, HookKind, MINUTE, Plan, SECOND, Watched, in_virtual_time, pool,
+};
 
 fn tell(provider: &str, runners: u32, told: impl AsyncFnOnce(&mut Watched)) -> Vec<Violation> {
     let pools = vec![PoolSpec { min_idle: runners, ..pool("linux", provider, runners) }];
@@ -91,6 +93,28 @@ pub(super) fn silent_witness() -> Vec<Violation> {
         });
         world.run_for(20 * MINUTE).await;
     })
+}
+
+/// The machine of the only place is gone, and its registration is refused: the place is free.
+pub(super) fn registration_of_a_gone_machine() -> Vec<Violation> {
+    let mut waited = false;
+    let mut broken = tell("witness", 1, async |world| {
+        let row = world.rows().remove(0);
+        world.lie_422(&row.runner_name(1), u32::MAX);
+        world.kill(&row.machine, Death::Crashed);
+        let job = world.queue(&["linux"], MINUTE);
+        let next = |it: &Instance| it.id != row.id && it.state == State::Idle;
+        let replaced = |world: &Watched| world.rows().iter().any(next);
+        waited = !world.comes(15 * MINUTE, replaced).await;
+        world.lie_422(&row.runner_name(1), 0);
+        world.free_assignments();
+        assert!(world.comes(60 * MINUTE, |world| world.is_over(job)).await);
+    });
+    if waited {
+        let text = "held a place for a quarter of an hour without a machine".into();
+        broken.push(Violation { number: 21, about: "linux".into(), text });
+    }
+    broken
 }
 
 fn has_worker(world: &Watched, row: &Instance) -> bool {

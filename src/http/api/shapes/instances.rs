@@ -20,6 +20,8 @@ pub struct Instance {
     pub provider: String,
     /// Where it is in its life.
     pub state: StateName,
+    /// A part of that state: `finishing` where the machine is gone and a registration is left.
+    pub phase: Option<String>,
     /// Since when.
     pub since: Timestamp,
     /// When it was first recorded.
@@ -121,6 +123,7 @@ impl Instance {
             pool: row.pool.to_string(),
             provider: row.provider.to_string(),
             state: StateName(row.state),
+            phase: row.phase().map(|phase| phase.as_str().to_owned()),
             since: row.since,
             created_at: row.created_at,
             ready_at: row.ready_at,
