@@ -338,7 +338,10 @@ async fn a_server_that_dies_under_the_daemon_costs_none_of_five_hundred_pods() {
 
     // What happens now is heard of.
     let first = before.keys().next().unwrap();
-    farm.place.say(first, json!({ "phase": "Failed", "reason": "Evicted" })).await;
+    let runner = json!({ "name": "runner", "image": "", "imageID": "", "ready": false,
+        "restartCount": 0, "state": { "waiting": { "reason": "PodInitializing" } } });
+    let evicted = json!({ "phase": "Failed", "reason": "Evicted", "containerStatuses": [runner] });
+    farm.place.say(first, evicted).await;
     farm.until_gone(first).await;
     let record = farm.records().exit(&first.as_str().into()).await.unwrap().unwrap();
     assert_eq!(record.verdict.class.as_str(), "evicted", "{record:?}");

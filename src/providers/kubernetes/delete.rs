@@ -105,7 +105,7 @@ fn is_overdue(pod: &Seen, after: std::time::Duration, now: Timestamp) -> bool {
     due.is_some_and(|due| now.duration_since(due.0) >= after)
 }
 
-fn is_out_of_service(node: &Node) -> bool {
+pub(super) fn is_out_of_service(node: &Node) -> bool {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == OUT_OF_SERVICE))
 }

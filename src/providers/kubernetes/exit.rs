@@ -1,7 +1,16 @@
 //! From a pod's status to how its machine is, and how it ended.
 //!
 //! The pod's own word (evicted, preempted, node lost) explains any exit code below it, so it comes
-//! first; then the runner's container; then whichever part failed before the runner began.
+//! first; then the runner's container; then whichever part failed before the runner began. The pod's
+//! phase alone is no end (see `ending`):
+//!
+//! | container `runner` | phase not terminal | `Succeeded`, `Failed` |
+//! |---|---|---|
+//! | waiting, never started | booting, or running while its poller runs | over |
+//! | running, or its status contradicts itself | running; doubt | doubt |
+//! | no status, and it may have begun | booting | doubt |
+//! | terminated | over | over |
+//! | terminated, `ContainerStatusUnknown` | doubt | over |
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -12,6 +21,12 @@ use super::seen::{POLLER, RUNNER, Seen, Statuses as _};
 
 /// Returns how the machine is.
 pub(super) fn phase(pod: &Seen) -> MachinePhase {
+    if guard::is_unproven_end(pod) {
+        return MachinePhase::Doubt(format!(
+            "its pod is {}, and its runner is not seen to have ended",
+            pod.phase()
+        ));
+    }
     if is_terminal(pod) {
         return MachinePhase::Over(facts(pod));
     }
@@ -29,7 +44,9 @@ pub(super) fn phase(pod: &Seen) -> MachinePhase {
         // Nothing restarts it: other containers may go on, the runner does not come back.
         Runner::Over(end) if !is_invented(end) => MachinePhase::Over(facts(pod)),
         Runner::Over(_) => MachinePhase::Doubt("its node lost the runner's container".into()),
-        Runner::Odd => MachinePhase::Doubt("the status of its runner contradicts itself".into()),
+        Runner::Odd | Runner::Unlisted => {
+            MachinePhase::Doubt("the status of its runner contradicts itself".into())
+        }
         Runner::Running | Runner::Again => MachinePhase::Running,
         Runner::Waiting if polls(pod) => MachinePhase::Running,
         Runner::Waiting => MachinePhase::Booting,
@@ -107,6 +124,10 @@ fn ended(pod: &Seen) -> Option<(&str, &ContainerStateTerminated)> {
     let of_runner = runner.and_then(|part| end_of(part).or_else(|| former_end_of(part)));
     if let Some(end) = of_runner {
         return Some((RUNNER, end));
+    }
+    // Of a runner that began, the end of its poller tells nothing.
+    if matches!(guard::runner(pod), Runner::Running | Runner::Again | Runner::Unlisted) {
+        return None;
     }
     let parts = pod.first_parts().iter().chain(pod.parts());
     let mut ends = parts.filter_map(|part| Some((part.name.as_str(), end_of(part)?)));

@@ -9,10 +9,13 @@
 //! | no status, or `waiting` and never anything else | never began, no worker | the same |
 //! | `running` | began; whether it works only the forge knows | only the forge knows either |
 //! | `terminated`, now or once (`lastState`, a restart) | began, no worker any more | ended |
+//! | no status under a terminal phase, and nothing proves that none began | unknown | unknown |
 //! | two states at once, twice the same name, a start without a state | unknown | unknown |
 //! | no container `runner`, or two of them | unknown | unknown |
 //!
-//! A node that does not answer leaves old words behind: then nothing proves that nothing began.
+//! A node that does not answer leaves old words behind: then nothing proves that nothing began. Nor
+//! does a pod that is over and of which no status is left: a kubelet that evicts may drop them while
+//! its containers still have their grace.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus};
 use ostler_actors::model::{Began, Worker};
@@ -21,6 +24,17 @@ use super::seen::{POLLER, RUNNER, Seen, Statuses as _};
 
 /// The kubelet's word for a container that it lost; it invents the exit code beside it.
 const LOST: &str = "ContainerStatusUnknown";
+/// The words of a kubelet that rejects a pod before it starts anything; `OutOf…` are others.
+const REJECTIONS: &[&str] = &[
+    "NodeAffinity",
+    "NodeName",
+    "NodePorts",
+    "NodeUnschedulable",
+    "PodOSNotSupported",
+    "TaintToleration",
+    "TopologyAffinityError",
+    "UnexpectedAdmissionError",
+];
 
 /// Tells how a pod is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +56,8 @@ pub(super) enum Runner<'a> {
     /// It ran once and waits now.
     Again,
     Over(&'a ContainerStateTerminated),
+    /// Its pod is over, no status of it is left, and it may have begun.
+    Unlisted,
     /// Its status contradicts itself.
     Odd,
 }
@@ -62,7 +78,7 @@ pub(super) fn examine(pod: &Seen) -> Proof {
     }
     let split = build == Build::Split;
     match runner(pod) {
-        Runner::Odd => proof(Began::Unknown, Worker::Unknown),
+        Runner::Odd | Runner::Unlisted => proof(Began::Unknown, Worker::Unknown),
         Runner::Waiting if is_in_doubt(pod) => proof(Began::Unknown, Worker::Unknown),
         Runner::Waiting => proof(Began::Never, Worker::Absent),
         Runner::Running | Runner::Again if split => proof(Began::Yes, Worker::NoWitness),
@@ -89,6 +105,7 @@ pub(super) fn build(pod: &Seen) -> Build {
 pub(super) fn runner(pod: &Seen) -> Runner<'_> {
     let mut named = pod.parts().iter().filter(|part| part.name == RUNNER);
     match (named.next(), named.next()) {
+        (None, _) if is_terminal(pod) && !is_proven_unbegun(pod) => Runner::Unlisted,
         (None, _) => Runner::Waiting,
         (Some(status), None) => stands(status),
         (Some(_), Some(_)) => Runner::Odd,
@@ -114,6 +131,39 @@ fn stands(status: &ContainerStatus) -> Runner<'_> {
         }
         (_, _, _) => Runner::Odd,
     }
+}
+
+/// Returns whether a pod that is over and lists no runner proves that none began: it was on no node,
+/// its node rejected it, or its poller did not end well.
+fn is_proven_unbegun(pod: &Seen) -> bool {
+    let rejected = |word: &str| REJECTIONS.contains(&word) || word.starts_with("OutOf");
+    if pod.spec.node_name.is_none() || pod.reason().is_some_and(rejected) {
+        return true;
+    }
+    let poller = pod.first_parts().iter().find(|part| part.name == POLLER);
+    poller.is_some_and(|poller| {
+        let end = poller.state.as_ref().and_then(|state| state.terminated.as_ref());
+        end.is_none_or(|end| end.exit_code != 0)
+    })
+}
+
+/// Returns whether a pod is over by its phase alone: its runner is not seen to have ended, nor never
+/// to have begun.
+pub(super) fn is_unproven_end(pod: &Seen) -> bool {
+    if !is_terminal(pod) {
+        return false;
+    }
+    if build(pod) == Build::Strange {
+        return pod.parts().is_empty() || pod.parts().iter().any(|part| !has_ended(part));
+    }
+    match runner(pod) {
+        Runner::Running | Runner::Unlisted | Runner::Odd => true,
+        Runner::Waiting | Runner::Again | Runner::Over(_) => false,
+    }
+}
+
+fn has_ended(part: &ContainerStatus) -> bool {
+    part.state.as_ref().is_some_and(|state| state.terminated.is_some())
 }
 
 /// Returns whether the kubelet invented an end because it lost the container.

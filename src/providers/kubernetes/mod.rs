@@ -23,6 +23,7 @@
 mod client;
 mod create;
 mod delete;
+mod ending;
 mod exit;
 mod exit_report;
 #[cfg(test)]

@@ -27,8 +27,6 @@ pub(super) const STAGING: &str = "/var/run/ostler/jit";
 const TOKEN: &str = "/var/run/ostler/token";
 /// Where the runner finds further certificates.
 const TRUST: &str = "/var/run/ostler/ca";
-/// How long a pod may live whatever happens: GitHub gives a job five days.
-const CEILING: u64 = 6 * 24 * 3600;
 /// How long a token is good; the kubelet renews it.
 const TOKEN_SECONDS: u64 = 3600;
 
@@ -82,8 +80,8 @@ fn plain(order: &CreateOrder, settings: &KubernetesSettings) -> Result<Value, Ba
     let mut spec = json!({
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
+        // No deadline: it would be counted from the pod's creation, and end a job that came late.
         "terminationGracePeriodSeconds": 60,
-        "activeDeadlineSeconds": CEILING,
         "securityContext": {
             "runAsNonRoot": true,
             "runAsUser": 1001,

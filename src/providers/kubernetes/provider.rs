@@ -11,11 +11,12 @@ use ostler_actors::ports::{
 };
 
 use super::client::{CALL, Cluster, Failure, OpenError, within};
+use super::ending::UnprovenEnds;
 use super::names::SELECTOR;
 use super::review::Reviews;
 use super::seen::Seen;
 use super::settings::KubernetesSettings;
-use super::{exit_report, seen, watch};
+use super::{exit_report, watch};
 use crate::config;
 use crate::providers::{OpenContext, Opened};
 
@@ -33,6 +34,7 @@ pub(super) struct ProviderState {
     pub(super) settings: KubernetesSettings,
     pub(super) cluster: Cluster,
     pub(super) reviews: Reviews,
+    pub(super) unproven_ends: UnprovenEnds,
 }
 
 /// Opens the provider of a `[provider.NAME]`.
@@ -45,7 +47,12 @@ impl Kubernetes {
     /// Reads how to reach the cluster; asks it nothing yet.
     pub fn open(settings: KubernetesSettings) -> Result<Self, OpenError> {
         let cluster = Cluster::open(&settings)?;
-        let state = ProviderState { settings, cluster, reviews: Reviews::default() };
+        let state = ProviderState {
+            settings,
+            cluster,
+            reviews: Reviews::default(),
+            unproven_ends: UnprovenEnds::default(),
+        };
         Ok(Self { state: Arc::new(state) })
     }
 }
@@ -58,10 +65,15 @@ impl ProviderState {
         let mut page = ListParams::default().labels(SELECTOR).limit(PAGE);
         loop {
             let answer = within(CALL, pods.list(&page)).await?;
-            views.extend(answer.items.iter().filter_map(seen::view));
+            for pod in &answer.items {
+                views.extend(self.judged(pod).await);
+            }
             match answer.metadata.continue_.filter(|next| !next.is_empty()) {
                 Some(next) => page = page.continue_token(&next),
-                None => return Ok(views),
+                None => {
+                    self.unproven_ends.retain(&views);
+                    return Ok(views);
+                }
             }
         }
     }
@@ -86,9 +98,8 @@ impl Inventory for Kubernetes {
 
     async fn read(&self, machine: &MachineRef) -> Sighting<MachineView> {
         match self.state.find(machine).await {
-            Ok(found) => {
-                found.as_ref().and_then(seen::view).map_or(Sighting::Absent, Sighting::Seen)
-            }
+            Ok(Some(pod)) => self.state.judged(&pod).await.map_or(Sighting::Absent, Sighting::Seen),
+            Ok(None) => Sighting::Absent,
             Err(why) => Sighting::Unknown(why.to_string()),
         }
     }

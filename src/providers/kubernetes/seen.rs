@@ -26,6 +26,7 @@ pub(super) struct Shape {
     pub(super) node_name: Option<String>,
     pub(super) containers: Vec<Part>,
     pub(super) init_containers: Vec<Part>,
+    pub(super) termination_grace_period_seconds: Option<i64>,
 }
 
 /// Holds what is read of a container.

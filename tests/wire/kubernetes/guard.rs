@@ -54,6 +54,26 @@ async fn every_shape_of_a_real_pod_proves_what_the_table_says() {
 }
 
 #[tokio::test]
+async fn a_failed_pod_whose_runner_still_has_its_grace_is_not_over() {
+    let Some(fixture) = Fixture::open().await else { return };
+    let played = |state: Value| {
+        let mut status = runner("Failed", state);
+        status["reason"] = json!("DeadlineExceeded");
+        status["initContainerStatuses"] = json!([part("poller", ended(0, "Completed"))]);
+        status
+    };
+    let view = fixture.stand("graceful", played(running())).await;
+    assert!(matches!(view.phase, MachinePhase::Doubt(_)), "{view:?}");
+    assert_eq!((view.began, view.worker), (Began::Yes, Worker::NoWitness));
+    fixture.place.say("graceful", played(ended(137, "Error"))).await;
+    let MachinePhase::Over(facts) = fixture.view("graceful").await.phase else {
+        panic!("its runner ended")
+    };
+    assert_eq!((facts.code, facts.part), (Some(137), None), "the runner's end, not the poller's");
+    assert_eq!(facts.machine_reason.as_deref(), Some("DeadlineExceeded"));
+}
+
+#[tokio::test]
 async fn a_pod_that_is_not_built_by_us_proves_nothing() {
     let Some(fixture) = Fixture::open().await else { return };
     let pod = json!({

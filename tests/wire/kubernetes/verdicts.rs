@@ -62,14 +62,19 @@ fn rows() -> Vec<Row> {
         row("preempted", disrupted("PreemptionByScheduler"), Running, VerdictClass::Preempted),
         row(
             "deadline",
-            with_reason(json!({ "phase": "Failed" }), "DeadlineExceeded"),
+            with_reason(runner("Failed", waiting("ContainerCreating")), "DeadlineExceeded"),
             Running,
             VerdictClass::Deadline,
         ),
-        row("node-lost", with_reason(json!({}), "NodeLost"), Running, VerdictClass::NodeLost),
+        row(
+            "node-lost",
+            with_reason(done(137, "Error"), "NodeLost"),
+            Running,
+            VerdictClass::NodeLost,
+        ),
         row("pod-gc", disrupted("DeletionByPodGC"), Running, VerdictClass::NodeLost),
         row("full-node", with_reason(json!({}), "OutOfcpu"), None, VerdictClass::Unschedulable),
-        row("silent", json!({ "phase": "Failed" }), None, VerdictClass::Unreported),
+        row("silent", runner("Failed", waiting("")), None, VerdictClass::Unreported),
     ]
 }
 

@@ -37,8 +37,78 @@ fn the_pods_own_message_is_reported_beside_the_exit_code() {
         let facts = over(failed(runner(ended(137, "Error")), word));
         assert_eq!(facts.machine_reason.as_deref(), Some(word));
         assert_eq!(facts.code, Some(137));
-        let silent = over(failed(json!({}), word));
+        let silent = over(failed(runner(json!({ "waiting": {} })), word));
         assert_eq!((silent.machine_reason.as_deref(), silent.code), (Some(word), None));
+    }
+}
+
+/// Every way a runner's container can stand, and what the pod then says of its machine, before and
+/// after its phase is terminal.
+#[test]
+fn the_phase_of_a_pod_alone_is_no_end() {
+    let polled = json!({ "name": "poller", "image": "", "imageID": "", "ready": false,
+        "restartCount": 0, "state": ended(0, "Completed") });
+    let after_poller = |mut status: Value| {
+        status["initContainerStatuses"] = json!([polled]);
+        status
+    };
+    let shapes = [
+        ("waiting, never started", runner(json!({ "waiting": {} })), "booting", "over"),
+        ("running", after_poller(runner(json!({ "running": {} }))), "running", "doubt"),
+        (
+            "contradictory",
+            after_poller(runner(json!({ "running": {}, "waiting": {} }))),
+            "doubt",
+            "doubt",
+        ),
+        (
+            "no status, may have begun",
+            after_poller(json!({ "phase": "Running" })),
+            "booting",
+            "doubt",
+        ),
+        ("no status at all", json!({ "phase": "Pending" }), "booting", "doubt"),
+        ("terminated", after_poller(runner(ended(1, "Error"))), "over", "over"),
+        (
+            "terminated, invented",
+            after_poller(runner(ended(137, "ContainerStatusUnknown"))),
+            "doubt",
+            "over",
+        ),
+    ];
+    let word = |status: Value| match phase(&split(status)) {
+        MachinePhase::Booting => "booting",
+        MachinePhase::Running => "running",
+        MachinePhase::Over(_) => "over",
+        MachinePhase::Doubt(_) => "doubt",
+    };
+    for (shape, status, before, after) in shapes {
+        assert_eq!(word(status.clone()), before, "{shape}");
+        assert_eq!(word(failed(status, "DeadlineExceeded")), after, "{shape}, Failed");
+    }
+}
+
+#[test]
+fn the_end_of_a_pod_whose_runner_has_its_grace_is_never_the_pollers() {
+    let mut status = failed(runner(json!({ "running": {} })), "DeadlineExceeded");
+    status["initContainerStatuses"] = json!([{
+        "name": "poller", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": ended(0, "Completed"),
+    }]);
+    let pod = split(status);
+    assert_eq!(loudest(&pod), "runner");
+    let facts = facts(&pod);
+    assert_eq!((facts.code, facts.part), (None, None));
+    assert_eq!(facts.machine_reason.as_deref(), Some("DeadlineExceeded"));
+}
+
+#[test]
+fn a_pod_that_no_node_took_is_over_by_its_phase() {
+    let mut unplaced = split(failed(json!({}), ""));
+    unplaced.spec.node_name = None;
+    assert!(matches!(phase(&unplaced), MachinePhase::Over(_)));
+    for word in ["OutOfcpu", "OutOfmemory", "NodeAffinity", "UnexpectedAdmissionError"] {
+        assert_eq!(over(failed(json!({}), word)).machine_reason.as_deref(), Some(word));
     }
 }
 
@@ -115,8 +185,11 @@ fn a_pod_comes_up_and_runs() {
     assert_eq!(phase(&single(runner(json!({ "running": {} })))), MachinePhase::Running);
     let strange = pod(json!([{ "name": "agent" }]), json!([]), json!({ "phase": "Running" }));
     assert_eq!(phase(&strange), MachinePhase::Running);
-    let mut gone = strange;
-    gone.status.as_mut().unwrap().phase = Some("Succeeded".into());
+    let ended = json!({ "phase": "Succeeded", "containerStatuses": [{
+        "name": "agent", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": ended(0, "Completed"),
+    }] });
+    let gone = pod(json!([{ "name": "agent" }]), json!([]), ended);
     assert!(matches!(phase(&gone), MachinePhase::Over(_)));
 }
 

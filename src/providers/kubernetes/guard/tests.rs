@@ -93,6 +93,20 @@ fn old_reports_of_a_silent_node_prove_nothing() {
 }
 
 #[test]
+fn a_pod_that_is_over_and_lists_no_runner_proves_nothing_unless_none_can_have_begun() {
+    let over = |reason: &str| json!({ "phase": "Failed", "reason": reason });
+    assert_eq!(examine(&split(over("Evicted"))), proof(Began::Unknown, Worker::Unknown));
+    assert_eq!(examine(&single(over("Evicted"))), proof(Began::Unknown, Worker::Unknown));
+    assert_eq!(examine(&split(over("OutOfmemory"))), NOTHING);
+    let mut polling = over("Evicted");
+    polling["initContainerStatuses"] = json!([{
+        "name": "poller", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+        "state": { "running": {} },
+    }]);
+    assert_eq!(examine(&split(polling)), NOTHING);
+}
+
+#[test]
 fn what_runs_beside_the_runner_proves_nothing_about_it() {
     let status = json!({ "phase": "Running", "containerStatuses": [
         { "name": "dind", "image": "", "imageID": "", "ready": true, "restartCount": 3,
