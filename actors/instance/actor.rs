@@ -17,7 +17,7 @@ use super::lifecycle::Lifecycle;
 use super::offers::dispatch;
 use super::origin::{Origin, first_events};
 use super::removal::RetireRequest;
-use super::report::{Reporter, give_back, log_exit};
+use super::report::{Reporter, give_back, log_exit, report_record};
 use super::transition::{AfterSave, InputReply, InstanceInput, TransitionResult};
 use super::{Capabilities, Consent, Dispatch, MachineCall, ToInstance};
 use crate::backoff::until_some;
@@ -250,6 +250,7 @@ impl InstanceActor {
                 }
                 if let Some(exit) = &exit {
                     log_exit(exit);
+                    report_record(exit, &act.links);
                 }
                 and_then(act, ctx);
             }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use super::is_stuck;
 use crate::model::{
-    End, Event, Instance, Phase, Policy, Registration, State, Timestamp, Urgency, What, elapsed,
-    signal_of,
+    End, Event, Instance, PROVISIONAL_FOR, Phase, Policy, Registration, State, Timestamp, Urgency,
+    What, elapsed, is_due, signal_of,
 };
 
 /// How many refusals are listed.
@@ -180,12 +180,33 @@ impl Explainer<'_> {
             End::Gone { deleted_externally: false } => "the machine vanished".into(),
             End::NotCreated { why } => format!("the machine was never created: {why}"),
         });
-        match (how, self.row.verdict) {
+        match (how, self.verdict()) {
             (Some(how), Some(verdict)) => Some(format!("Verdict {verdict}: {how}.")),
             (Some(how), None) => Some(format!("No verdict yet: {how}.")),
             (None, Some(verdict)) => Some(format!("Verdict {verdict}: removed before it ended.")),
             (None, None) => None,
         }
+    }
+
+    /// Returns the verdict as the last revision left it, and whether the forge may still correct it.
+    fn verdict(&self) -> Option<String> {
+        let recorded = self.row.verdict?;
+        let told = self.last(|what| {
+            if let What::Recorded(verdict) = what {
+                return Some((*verdict, true));
+            }
+            if let What::RecordedForNow(verdict) = what {
+                return Some((*verdict, false));
+            }
+            if let What::VerdictRevised { to, settled, .. } = what {
+                return Some((*to, *settled));
+            }
+            None
+        });
+        let Some((event, (verdict, settled))) = told else { return Some(recorded.to_string()) };
+        let open = !settled && !is_due(event.at, PROVISIONAL_FOR, self.now);
+        let note = if open { " (provisional: the forge may still correct it)" } else { "" };
+        Some(format!("{verdict}{note}"))
     }
 
     fn stuck(&self) -> Option<String> {

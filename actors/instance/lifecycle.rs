@@ -208,6 +208,7 @@ impl Lifecycle {
             self.post_mortem.gather_early(ctx);
         }
         if view.worker == Worker::Present {
+            ctx.row.worked = true;
             self.conclusions().work_proven("the machine shows a worker", ctx);
         }
     }

@@ -77,4 +77,4 @@ pub(crate) use origin::Origin;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use origin::requested_row;
 pub use report::is_stuck;
-pub(crate) use report::is_unnamed;
+pub(crate) use report::{is_unnamed, log_death};

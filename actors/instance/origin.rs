@@ -57,6 +57,7 @@ pub(crate) fn requested_row(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> 
         seen_at: None,
         ready_at: None,
         once_started: false,
+        worked: false,
         mints: 0,
         registration: Registration::None,
         sealed_jit: None,

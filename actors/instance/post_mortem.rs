@@ -8,8 +8,8 @@ use super::effect::Effect;
 use super::transition::Transition;
 use crate::model::{
     End, ExitRecord, ExitReport, Findings, JobFact, JobReading, JobStatus, Reason, SetupStory,
-    Sighting, State, Tail, Timestamp, Urgency, Warrant, WarrantKind, What, after, judge,
-    needs_tail,
+    Sighting, State, Tail, Timestamp, Urgency, VerdictClass, Warrant, WarrantKind, What, after,
+    judge, needs_tail, provisional,
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::Handover;
@@ -186,13 +186,19 @@ fn conclude(warrant: Warrant, exit_report: ExitReport, job: JobStatus, ctx: &mut
         exit_report: &exit_report,
         job,
         was_ready: ctx.row.ready_at.is_some(),
+        worked: ctx.row.worked,
         dismissed: dismissed(ctx),
         setup: setup_story(ctx),
     };
     let verdict = judge(&findings);
     let exit = findings.exit();
+    let provisional = provisional(&findings, &verdict, &ctx.row, ctx.now);
     ctx.record(What::Warranted { kind: warrant.kind, evidence: warrant.evidence.clone() });
-    ctx.record(What::Recorded(verdict.class));
+    ctx.record(if provisional.is_some() {
+        What::RecordedForNow(verdict.class)
+    } else {
+        What::Recorded(verdict.class)
+    });
     ctx.row.verdict = Some(verdict.class);
     if !mutants::is(Mutant::RecordAfterDelete) {
         ctx.save_exit(ExitRecord {
@@ -200,10 +206,17 @@ fn conclude(warrant: Warrant, exit_report: ExitReport, job: JobStatus, ctx: &mut
             pool: ctx.row.pool.clone(),
             job: ctx.row.executing.clone(),
             exit,
-            tail: exit_report.tail,
+            // An ordinary end needs no log, however its tail came to be asked for.
+            tail: if verdict.class == VerdictClass::Clean {
+                Tail::NotNeeded
+            } else {
+                exit_report.tail
+            },
             warrant: warrant.kind,
             verdict,
             at: ctx.now,
+            provisional,
+            revisions: 0,
         });
     }
     ctx.row.warrant = Some(warrant);

@@ -7,8 +7,8 @@ use super::actor::Links;
 use super::lifecycle::Lifecycle;
 use crate::jobs::{InstanceChange, InstanceUpdate, ToLedger};
 use crate::model::{
-    ExitRecord, HeldOffer, Instance, JobId, Policy, Reason, Refusal, State, Tail, Timestamp,
-    VerdictClass, is_due,
+    ExitRecord, HeldOffer, Instance, JobId, JobStatus, Policy, Reason, Refusal, State, Tail,
+    Timestamp, VerdictClass, is_due,
 };
 use crate::pool::{InstanceReport, StartOutcome, ToPool};
 
@@ -27,6 +27,8 @@ struct LedgerReport {
     offerable: bool,
     working: Option<JobId>,
     ended: bool,
+    /// What the ledger was told of the job after the end was recorded.
+    learned: Option<(JobId, JobStatus)>,
     deleted: bool,
 }
 
@@ -89,12 +91,34 @@ impl LedgerReport {
             self.ended = true;
             changes.push(InstanceChange::Ended);
         }
+        let learned = learned_late(row);
+        if learned.is_some() && self.learned != learned {
+            self.learned.clone_from(&learned);
+            changes.extend(learned.map(|(job, status)| InstanceChange::LearnedOf(job, status)));
+        }
         if row.state == State::Deleted && !self.deleted {
             self.deleted = true;
             changes.push(InstanceChange::Deleted);
         }
         changes
     }
+}
+
+/// Returns what an instance whose end is on record knows of its job; the record may know less.
+fn learned_late(row: &Instance) -> Option<(JobId, JobStatus)> {
+    row.verdict.filter(|_| row.state.is_over())?;
+    let job = row.executing.clone()?;
+    let over = row.job_over.as_ref();
+    let status = over.map_or(JobStatus::Running, |over| JobStatus::Over(over.conclusion.clone()));
+    Some((job, status))
+}
+
+/// Tells the ledger of the record of an end.
+pub(super) fn report_record(record: &ExitRecord, links: &Links) {
+    let slim = ExitRecord { tail: Tail::NotNeeded, ..record.clone() };
+    let what = InstanceChange::Concluded(Box::new(slim));
+    let update = InstanceUpdate { id: record.instance.clone(), pool: record.pool.clone(), what };
+    let _: Result<(), _> = links.ledger.tell(ToLedger::Instance(update));
 }
 
 /// Gives an offer back that the instance will not serve.
@@ -107,7 +131,7 @@ pub(super) fn give_back(offer: HeldOffer, row: &Instance, links: &Links) {
     });
 }
 
-/// Logs the end of a runner, and the end of its log where it was captured.
+/// Logs the end of a runner, and, unless the forge may still correct its verdict, the end of its log.
 pub(super) fn log_exit(exit: &ExitRecord) {
     let facts = exit.exit.as_ref();
     info!(
@@ -116,12 +140,25 @@ pub(super) fn log_exit(exit: &ExitRecord) {
         signal = facts.and_then(|facts| facts.signal),
         reason = facts.and_then(|facts| facts.reason.as_deref()),
         verdict = %exit.verdict.class,
+        provisional = exit.provisional.is_some(),
         "runner terminated"
     );
+    if exit.provisional.is_none() {
+        log_death(exit);
+    }
+}
+
+/// Logs the end of a runner's log where it was captured and is needed.
+pub(crate) fn log_death(exit: &ExitRecord) {
+    let facts = exit.exit.as_ref();
+    if !exit.needs_tail() {
+        return;
+    }
     if let Tail::Captured(tail) = &exit.tail {
         info!(
             pool.id = %exit.pool, instance.id = %exit.instance,
             job.id = exit.job.as_ref().map(tracing::field::display),
+            verdict = %exit.verdict.class,
             ended_at = facts.and_then(|facts| facts.ended_at).map(tracing::field::display),
             tail = %tail,
             "runner death log captured"

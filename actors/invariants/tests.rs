@@ -87,6 +87,8 @@ fn record(row: &Instance) -> ExitRecord {
             advice: String::new(),
         },
         at: now(),
+        provisional: None,
+        revisions: 0,
     }
 }
 

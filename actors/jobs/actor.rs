@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::task::AbortHandle;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::change::{Act, LedgerChange};
 use super::instances::updates_of_row;
@@ -20,7 +20,7 @@ use super::store::{StoredJobs, load};
 use super::{JobCapabilities, ToLedger};
 use crate::base::Base;
 use crate::fleet::{FleetPart, ToFleet};
-use crate::instance::ToInstance;
+use crate::instance::{ToInstance, log_death};
 use crate::mail::{ActorRef, Reply};
 use crate::model::{InstanceId, PoolId, PoolSpec, Timestamp};
 use crate::pool::ToPool;
@@ -103,10 +103,12 @@ impl LedgerActor {
         ctx.wait(loading.into_actor(self).map(|stored, this, ctx| {
             let (now, settings) = (this.now(), this.links.settings.clone());
             info!(jobs = stored.open.len(), "the ledger is open");
-            let StoredJobs { open, closed, tombstones, unhandled, live, quarantined } = stored;
+            let StoredJobs { open, closed, tombstones, unhandled, live, provisional, quarantined } =
+                stored;
             this.links.base.registry.show_jobs(&open);
             this.ledger = Ledger::restore(settings, open, closed, tombstones, now);
             this.ledger.quarantine(quarantined);
+            this.ledger.restore_verdicts(provisional);
             for row in live {
                 this.ledger.learn_home(&row);
                 let has_owner = this.links.base.registry.mailbox(&row.id).is_some();
@@ -213,10 +215,26 @@ impl LedgerActor {
             Act::AskForge(job) => {
                 let _ = self.links.requeue.tell(ToRequeue::Ask(job));
             }
+            Act::TellDeath(instance) => self.tell_death(instance),
             Act::Announce(event) => self.links.base.registry.announce(&event),
             Act::Show(job) => self.links.base.registry.show_job(*job),
             Act::Hide(job) => self.links.base.registry.hide_job(&job),
         }
+    }
+
+    /// Tells the log of an end, once its record is read; the end of the log lies in the store alone.
+    fn tell_death(&mut self, instance: InstanceId) {
+        let records = Arc::clone(&self.links.base.records);
+        let effect = async move {
+            match records.exit(&instance).await {
+                Ok(record) => record.iter().for_each(log_death),
+                Err(why) => {
+                    warn!(instance.id = %instance, "instance {instance}: its log is not told: {why}")
+                }
+            }
+        };
+        self.effects.retain(|effect| !effect.is_finished());
+        self.effects.push(self.links.base.spawner.spawn(Box::pin(effect)));
     }
 
     fn tell(&self, instance: &InstanceId, message: ToInstance) {

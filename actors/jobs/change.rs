@@ -11,7 +11,7 @@ use crate::model::{
     JobOver, OfferEnd, PoolId, RunnerName, Subject, Timestamp, WriteId,
 };
 use crate::pool::Demand;
-use crate::ports::JobSave;
+use crate::ports::{ExitRevision, JobSave};
 
 /// Holds what to save and, once that is durable, what to do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +42,7 @@ pub(crate) struct Save {
     pub(crate) tombstones: Vec<(JobId, Timestamp)>,
     pub(crate) handled: Vec<DeliveryId>,
     pub(crate) events: BTreeMap<(Subject, u32), Event>,
+    pub(crate) revisions: BTreeMap<InstanceId, ExitRevision>,
     pub(crate) forget_before: Option<Timestamp>,
 }
 
@@ -52,6 +53,7 @@ impl Save {
             && self.tombstones.is_empty()
             && self.handled.is_empty()
             && self.events.is_empty()
+            && self.revisions.is_empty()
             && self.forget_before.is_none()
     }
 
@@ -60,6 +62,7 @@ impl Save {
         self.tombstones.extend(later.tombstones);
         self.handled.extend(later.handled);
         self.events.extend(later.events);
+        self.revisions.extend(later.revisions);
         self.forget_before = later.forget_before.or(self.forget_before);
     }
 
@@ -70,6 +73,7 @@ impl Save {
             tombstones: self.tombstones,
             handled: self.handled,
             events: self.events.into_values().collect(),
+            revisions: self.revisions.into_values().collect(),
             forget_before: self.forget_before,
             epoch,
             write,
@@ -98,6 +102,8 @@ pub(crate) enum Act {
     Demand { pool: PoolId, demand: Demand },
     /// Have the forge asked about a job at once.
     AskForge(JobId),
+    /// Tell the log of an end whose verdict is settled.
+    TellDeath(InstanceId),
     /// Announce an event that is not stored.
     Announce(Event),
     /// Show a job that has no row on the board.

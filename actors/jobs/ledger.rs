@@ -18,10 +18,11 @@ use super::finished::FinishedJobs;
 use super::instances::{KnownInstances, NamesReport};
 use super::offers::{OfferKey, Offers};
 use super::open_jobs::OpenJobs;
+use super::verdicts::{HeardFact, ProvisionalVerdicts};
 use super::{Accepts, InstanceChange, InstanceUpdate, JobFinding, expiry, facts, offers};
 use crate::model::{
-    Closure, Home, Instance, InstanceId, Job, JobFact, JobId, JobNotice, JobOver, OfferEnd,
-    OfferStage, PoolId, PoolSpec, Refusal, RunnerName, Timestamp,
+    Closure, ExitRecord, Home, Instance, InstanceId, Job, JobFact, JobId, JobNotice, JobOver,
+    JobStatus, OfferEnd, OfferStage, PoolId, PoolSpec, Refusal, RunnerName, Timestamp,
 };
 use crate::settings::RequeueSettings;
 
@@ -39,6 +40,7 @@ pub(crate) struct Ledger {
     early: Vec<JobNotice>,
     /// Jobs whose rows cannot be decoded: they are not served, and their rows stay as they are.
     quarantined: BTreeSet<JobId>,
+    verdicts: ProvisionalVerdicts,
 }
 
 /// What happens to the ledger.
@@ -84,7 +86,13 @@ impl Ledger {
             settings,
             early: Vec::new(),
             quarantined: BTreeSet::new(),
+            verdicts: ProvisionalVerdicts::default(),
         }
+    }
+
+    /// Takes over the records whose verdicts are not settled.
+    pub(crate) fn restore_verdicts(&mut self, provisional: Vec<ExitRecord>) {
+        self.verdicts = ProvisionalVerdicts::restore(provisional);
     }
 
     /// Sets jobs aside whose rows cannot be decoded.
@@ -146,6 +154,9 @@ impl Ledger {
 
     fn notice(&mut self, notice: JobNotice, now: Timestamp) {
         self.jobs.save_handled(notice.delivery.clone());
+        let JobNotice { id: job, place, fact, runner, .. } = &notice;
+        let heard = HeardFact { job, place, fact, runner: runner.as_ref() };
+        self.verdicts.heard(&heard, &mut self.jobs, now);
         if self.quarantined.contains(&notice.id) {
             return self.pass_on(notice, now);
         }
@@ -235,6 +246,10 @@ impl Ledger {
                 }
             }
             InstanceChange::Ended => self.instance_ended(&id, &pool, now),
+            InstanceChange::Concluded(record) => self.concluded(*record, now),
+            InstanceChange::LearnedOf(job, status) => {
+                self.verdicts.learned(&id, &job, status, &mut self.jobs, now);
+            }
             InstanceChange::Deleted => {
                 self.instance_ended(&id, &pool, now);
                 self.instances.remove(&id);
@@ -292,7 +307,20 @@ impl Ledger {
         }
     }
 
+    /// Takes the record of an end; what is known of its job already may be more than its owner knew.
+    fn concluded(&mut self, record: ExitRecord, now: Timestamp) {
+        let (id, known) = (record.instance.clone(), record.job.clone());
+        self.verdicts.concluded(record, &mut self.jobs, now);
+        for job in self.jobs.index().running_on(&id) {
+            self.verdicts.learned(&id, &job, JobStatus::Running, &mut self.jobs, now);
+        }
+        if let Some(job) = known.filter(|job| self.finished.is_over(job)) {
+            self.verdicts.learned(&id, &job, JobStatus::Over(None), &mut self.jobs, now);
+        }
+    }
+
     fn tick(&mut self, now: Timestamp) {
+        self.verdicts.expire(&mut self.jobs, now);
         for job in expiry::lapsed_offers(&self.jobs, self.settings.offer_stale, now) {
             self.perform([JobEffect::EndOffer { job, why: OfferEnd::Lapsed }], now);
         }
@@ -308,7 +336,15 @@ impl Ledger {
         for effect in effects {
             let (jobs, instances) = (&mut self.jobs, &self.instances);
             let next = match effect {
-                JobEffect::Report(report) => facts::report(report, jobs, instances, now),
+                JobEffect::Report(report) => {
+                    if let Some(place) = jobs.get(&report.job).map(|job| job.place.clone()) {
+                        let FactReport { job, fact, runner, .. } = &report;
+                        let runner = runner.as_ref();
+                        let heard = HeardFact { job, place: &place, fact, runner };
+                        self.verdicts.heard(&heard, jobs, now);
+                    }
+                    facts::report(report, jobs, instances, now)
+                }
                 JobEffect::Execute { job, instance } => {
                     facts::execute(job, &instance, jobs, instances, now)
                 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::mail::{ActorRef, Reply};
 use crate::model::{
-    Generation, InstanceId, Job, JobId, JobNotice, JobReading, PoolId, PoolSpec, Refusal,
-    RunnerName, Sighting, Timestamp,
+    ExitRecord, Generation, InstanceId, Job, JobId, JobNotice, JobReading, JobStatus, PoolId,
+    PoolSpec, Refusal, RunnerName, Sighting, Timestamp,
 };
 use crate::pool::ToPool;
 
@@ -119,6 +119,10 @@ pub enum InstanceChange {
     RunnerLost,
     /// Its machine is over; offers to it and executions on it must be asked about.
     Ended,
+    /// Its end is on record, here without the end of its log.
+    Concluded(Box<ExitRecord>),
+    /// It learned of its job after its end was recorded.
+    LearnedOf(JobId, JobStatus),
     /// Nothing is left of it.
     Deleted,
 }

@@ -24,6 +24,7 @@
 //! | `offers` | which instance serves which job | the instances that wait for an offer |
 //! | `demand`, `routing` | whose demand a job is, and how much each pool has | what pools were sent |
 //! | `expiry` | what is too old | nothing |
+//! | `verdicts` | what a fact means for the end of an instance | ends that the forge may still explain |
 //! | `open_jobs`, `index` | nothing | rows and timelines, and what the input changed of them |
 //!
 //! ```text
@@ -56,6 +57,7 @@ mod routing;
 mod store;
 #[cfg(test)]
 pub(crate) mod tests;
+mod verdicts;
 
 pub(crate) use actor::{LedgerStart, start};
 pub use explain::{BudgetLeft, HoldUps, PoolStatus, explain_job, why_it_waits};

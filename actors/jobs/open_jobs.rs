@@ -12,6 +12,7 @@ use super::index::JobIndex;
 use super::routing::JobRoute;
 use crate::model::{DeliveryId, Event, Job, JobId, Subject, Timestamp, What};
 use crate::mutants::{self, Mutant};
+use crate::ports::ExitRevision;
 
 /// Holds the jobs that are neither over nor closed.
 #[derive(Default)]
@@ -163,6 +164,12 @@ impl OpenJobs {
     /// Marks a delivery as handled, with whatever it changed.
     pub(super) fn save_handled(&mut self, delivery: Option<DeliveryId>) {
         self.change.save.handled.extend(delivery);
+    }
+
+    /// Saves the record of an end whose verdict was revised, with its event.
+    pub(super) fn save_revision(&mut self, revision: ExitRevision, event: Event) {
+        self.change.save.events.insert((event.subject.clone(), event.seq), event);
+        self.change.save.revisions.insert(revision.record.instance.clone(), revision);
     }
 
     pub(super) fn save_tombstone(&mut self, id: &JobId, now: Timestamp) {

@@ -7,8 +7,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Closure, HolderId, InstanceId, JobFact, JobId, MachineName, OfferEnd, PoolId, Reason,
-    RunnerName, Setup, State, Timestamp, Urgency, VerdictClass, WarrantKind,
+    Closure, HolderId, InstanceId, JobFact, JobId, MachineName, OfferEnd, PROVISIONAL_FOR, PoolId,
+    Reason, RunnerName, Setup, State, Timestamp, Urgency, VerdictClass, WarrantKind,
 };
 
 /// Holds one entry of a timeline.
@@ -132,6 +132,17 @@ pub enum What {
     },
     /// The end is on record.
     Recorded(VerdictClass),
+    /// The end is on record, and the forge may still correct its verdict.
+    RecordedForNow(VerdictClass),
+    /// The verdict was judged anew, or was not corrected in time.
+    VerdictRevised {
+        /// What it was.
+        from: VerdictClass,
+        /// What it is.
+        to: VerdictClass,
+        /// Whether it stays.
+        settled: bool,
+    },
     /// A delete call failed; it is repeated for ever.
     DeleteFailed(String),
     /// It takes longer than `stuck_after`.
@@ -201,6 +212,18 @@ pub enum What {
     BreakerOpened(String),
     /// Creation goes on.
     BreakerClosed,
+}
+
+impl What {
+    /// Returns the verdict that is settled by this: one that the forge may still correct is not.
+    pub fn settled_verdict(&self) -> Option<VerdictClass> {
+        if let Self::Recorded(verdict) | Self::VerdictRevised { to: verdict, settled: true, .. } =
+            self
+        {
+            return Some(*verdict);
+        }
+        None
+    }
 }
 
 /// Tells why an owner refused.
@@ -297,6 +320,18 @@ impl fmt::Display for What {
                 write!(f, "may be deleted ({kind}): {}", evidence.join("; "))
             }
             Self::Recorded(verdict) => write!(f, "end recorded: {verdict}"),
+            Self::RecordedForNow(verdict) => {
+                write!(
+                    f,
+                    "end recorded: {verdict}, provisional for {} min",
+                    PROVISIONAL_FOR.as_secs() / 60
+                )
+            }
+            Self::VerdictRevised { from, to, settled } => {
+                let how = if *settled { "settled" } else { "revised, still provisional" };
+                write!(f, "verdict {how}: {to}")?;
+                if from == to { Ok(()) } else { write!(f, " (it was {from})") }
+            }
             Self::DeleteFailed(why) => write!(f, "delete failed: {why}"),
             Self::Stuck => f.write_str("stuck"),
             Self::Respawned { panicked: true } => f.write_str("new owner after a panic"),

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{InstanceId, JobId, PoolId, Timestamp, Verdict, WarrantKind};
+use super::{
+    End, ForgeId, InstanceId, JobId, JobStatus, PoolId, Reason, RunnerName, Scope, SetupReport,
+    Timestamp, Verdict, WarrantKind,
+};
 
 /// Holds what the provider could tell about an end. Missing is missing, never zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,4 +74,40 @@ pub struct ExitRecord {
     pub verdict: Verdict,
     /// When it was recorded.
     pub at: Timestamp,
+    /// What the verdict is made anew from when the forge tells more; nothing once it is settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisional: Option<Box<Provisional>>,
+    /// How often the verdict was revised.
+    #[serde(default)]
+    pub revisions: u32,
+}
+
+/// Where the events of revisions begin in an instance's timeline: behind all that its owner writes.
+pub const REVISION_PLACE: u32 = 1 << 20;
+
+/// Holds what a verdict rests on that the forge may still correct.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Provisional {
+    /// When it settles as it is.
+    pub until: Timestamp,
+    /// The forge its runner was registered at.
+    pub forge: ForgeId,
+    /// The scope its runner was registered in.
+    pub scope: Scope,
+    /// The name of its first runner; further ones are numbered.
+    pub runner: RunnerName,
+    /// How the machine ended.
+    pub end: Option<End>,
+    /// What was known of its job.
+    pub job: JobStatus,
+    /// Whether its runner was ever ready.
+    pub was_ready: bool,
+    /// Whether the machine ever showed a worker.
+    pub worked: bool,
+    /// Why we asked it to go.
+    pub dismissed: Option<Reason>,
+    /// What it said last while it was set up, where it did.
+    pub setup: Option<SetupReport>,
+    /// What else the provider told.
+    pub remarks: Vec<String>,
 }

@@ -56,6 +56,9 @@ pub struct Instance {
     pub ready_at: Option<Timestamp>,
     /// Whether the runner was ever seen started on the machine.
     pub once_started: bool,
+    /// Whether the machine itself ever showed a worker.
+    #[serde(default)]
+    pub worked: bool,
     /// How many JIT configs were asked for.
     pub mints: u32,
     /// The registration at the forge.

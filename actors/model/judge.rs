@@ -10,8 +10,10 @@
 //! where we had asked the instance to go and nothing but its own process kept it.
 
 mod exit;
+mod revision;
 
 use exit::by_exit;
+pub use revision::{PROVISIONAL_FOR, provisional};
 
 use super::{
     Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStatus, Reason, Setup, SetupStory,

@@ -13,7 +13,7 @@ mod time;
 mod verdict;
 
 pub use event::{Event, Refusal, Subject, What};
-pub use exit::{ExitFacts, ExitRecord, ExitReport, Tail};
+pub use exit::{ExitFacts, ExitRecord, ExitReport, Provisional, REVISION_PLACE, Tail};
 pub use ids::{
     ControllerId, DeliveryId, Epoch, ForgeId, Generation, HolderId, HostName, InstanceId, JobId,
     MachineName, PoolId, ProviderId, Revision, RunnerId, RunnerName, Version, WriteId,
@@ -26,7 +26,7 @@ pub use job::{
     Asked, Closure, Conclusion, Execution, Job, JobFact, JobNotice, JobState, Offer, OfferEnd,
     OfferStage, OpenOffer,
 };
-pub use judge::{judge, needs_tail, signal_of};
+pub use judge::{PROVISIONAL_FOR, judge, needs_tail, provisional, signal_of};
 pub use observation::{
     Began, JobReading, MachinePhase, MachineView, Observation, RunnerView, Sighting, Stamp, Worker,
 };

@@ -280,7 +280,8 @@ pub enum Confidence {
 }
 
 /// Tells what is known of the job when its machine ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum JobStatus {
     /// No job is known to have run here.
     None,
@@ -305,6 +306,8 @@ pub struct Findings<'a> {
     pub job: JobStatus,
     /// Whether its runner was ever ready.
     pub was_ready: bool,
+    /// Whether the machine ever showed a worker.
+    pub worked: bool,
     /// Why we asked it to go, where no registration keeps it any more: then it left because we
     /// told it to.
     pub dismissed: Option<Reason>,

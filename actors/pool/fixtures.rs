@@ -165,6 +165,10 @@ impl Records for TestPorts {
         Ok(None)
     }
 
+    async fn provisional_exits(&self, _: Timestamp) -> Result<Vec<ExitRecord>, StoreError> {
+        Ok(Vec::new())
+    }
+
     fn quarantined(&self) -> Vec<QuarantinedRow> {
         self.quarantined.lock().unwrap().clone()
     }

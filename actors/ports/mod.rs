@@ -22,6 +22,6 @@ pub use provider::{
     ProviderError, Watching,
 };
 pub use store::{
-    Acceptance, Controller, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows,
-    QuarantinedRow, RecordKey, Records, SaveError, StoreError,
+    Acceptance, Controller, ExitRevision, Inbox, InstanceRows, InstanceSave, JobRows, JobSave,
+    PoolRows, QuarantinedRow, RecordKey, Records, SaveError, StoreError,
 };

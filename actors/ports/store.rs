@@ -61,6 +61,10 @@ pub trait Records: Send + Sync {
     /// Returns the record of an end.
     async fn exit(&self, id: &InstanceId) -> Result<Option<ExitRecord>, StoreError>;
 
+    /// Returns the records of ends at or after `since` whose verdicts are provisional, without the ends
+    /// of their logs.
+    async fn provisional_exits(&self, since: Timestamp) -> Result<Vec<ExitRecord>, StoreError>;
+
     /// Returns the rows that could not be decoded when they were last read, in order. A read that
     /// lists a kind of rows brings the entries of that kind up to date.
     fn quarantined(&self) -> Vec<QuarantinedRow>;
@@ -200,8 +204,19 @@ pub struct JobSave {
     pub forget_before: Option<Timestamp>,
     /// The epoch that writes.
     pub epoch: Epoch,
+    /// Verdicts that were revised.
+    pub revisions: Vec<ExitRevision>,
     /// Marks this save.
     pub write: WriteId,
+}
+
+/// Holds the record of an end as a revision of its verdict leaves it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExitRevision {
+    /// The record; its tail is not written. One that is not stored any more is not written at all.
+    pub record: ExitRecord,
+    /// Whether the end of the log is not needed after all.
+    pub drop_tail: bool,
 }
 
 /// Writes pool rows. Only the fleet holds one.

@@ -19,12 +19,18 @@ pub use company::{
 };
 pub use forge::{BenchJob, ForgeBench, forge_contract};
 pub use provider::{ProviderBench, Tells, provider_contract};
-pub use samples::{delivery, event, exit_record, instance, job, job_id, notice, saved, stamp};
+pub use samples::{
+    delivery, event, exit_record, instance, job, job_id, notice, provisional_record, saved, stamp,
+};
 
-use crate::model::{DeliveryId, Epoch, Instance, PoolId, PoolRow, ProviderId, State, Subject};
-use crate::model::{Version, WriteId};
+use crate::model::{
+    DeliveryId, Epoch, ExitRecord, Instance, InstanceId, PoolId, PoolRow, ProviderId, State,
+    Subject,
+};
+use crate::model::{Tail, Version, WriteId};
 use crate::ports::{
-    Acceptance, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows, Records, SaveError,
+    Acceptance, ExitRevision, Inbox, InstanceRows, InstanceSave, JobRows, JobSave, PoolRows,
+    Records, SaveError,
 };
 
 pub trait Store: Records + InstanceRows + JobRows + PoolRows + Inbox {}
@@ -55,6 +61,7 @@ pub async fn store_contract(bench: &impl StoreBench) {
     a_refused_save_leaves_nothing(bench).await;
     deliveries_are_known_and_handled_once(bench).await;
     a_ledger_save_is_all_or_nothing_and_repeatable(bench).await;
+    a_revised_verdict_replaces_its_record(bench).await;
     tombstones_stay_until_forgotten(bench).await;
     holders_are_remembered_for_ever(bench).await;
     a_strangers_holder_can_be_adopted(bench).await;
@@ -64,6 +71,48 @@ pub async fn store_contract(bench: &impl StoreBench) {
     a_delivery_brought_by_many_is_new_once(bench).await;
     a_row_keeps_every_version_while_others_save(bench).await;
     a_late_repetition_changes_nothing(bench).await;
+}
+
+/// A revision replaces the record of an end, keeps or drops the end of its log, and invents no record.
+pub async fn a_revised_verdict_replaces_its_record(bench: &impl StoreBench) {
+    let store = bench.open().await;
+    let epoch = bench.begin_lease(&store).await;
+    let mut records = Vec::new();
+    for name in ["linux-1", "linux-2"] {
+        let row = instance(name);
+        let record = provisional_record(&row);
+        let mut save = saved(&row, epoch);
+        save.exit = Some(record.clone());
+        InstanceRows::save(&*store, save).await.expect("the row with its record");
+        records.push(record);
+    }
+    let since = stamp(0);
+    let mut found = store.provisional_exits(since).await.expect("a read");
+    found.sort_by(|a, b| a.instance.cmp(&b.instance));
+    let slim = |record: &ExitRecord| ExitRecord { tail: Tail::NotNeeded, ..record.clone() };
+    assert_eq!(found, records.iter().map(slim).collect::<Vec<_>>());
+    assert_eq!(store.provisional_exits(stamp(1_000_000)).await.expect("a read"), []);
+
+    let gone = provisional_record(&instance("linux-9"));
+    let revision = |record: &ExitRecord, drop_tail| ExitRevision {
+        record: slim(&record.settled()),
+        drop_tail,
+    };
+    let revisions =
+        vec![revision(&records[0], true), revision(&records[1], false), revision(&gone, true)];
+    let subject = Subject::Instance(records[0].instance.clone());
+    let events = vec![event(&subject, crate::model::REVISION_PLACE + 1, 1)];
+    let save = JobSave { revisions, events, epoch, write: WriteId(77), ..JobSave::default() };
+    JobRows::save(&*store, save.clone()).await.expect("a save of the ledger");
+    JobRows::save(&*store, save).await.expect("the same again");
+    let read = async |id: &InstanceId| store.exit(id).await.expect("a read");
+    let dropped = slim(&records[0].settled());
+    assert_eq!(read(&records[0].instance).await, Some(dropped), "without its log");
+    let kept = ExitRecord { tail: records[1].tail.clone(), ..records[1].settled() };
+    assert_eq!(read(&records[1].instance).await, Some(kept), "with its log");
+    assert_eq!(read(&gone.instance).await, None, "what is gone stays gone");
+    assert_eq!(store.provisional_exits(since).await.expect("a read"), []);
+    assert_eq!(store.timeline(&subject).await.expect("a read").len(), 1);
 }
 
 /// A row, its events and its end come back as they were saved.

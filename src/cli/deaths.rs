@@ -58,6 +58,16 @@ fn is_normal(death: &Value) -> bool {
     matches!(death["verdict"].as_str(), Some("clean" | "removed"))
 }
 
+/// Returns the verdict, marked while GitHub may still correct it.
+fn verdict_of(death: &Value) -> String {
+    let verdict = text(&death["verdict"]);
+    if death["provisional_until"].is_string() {
+        format!("{verdict} (provisional)")
+    } else {
+        verdict
+    }
+}
+
 fn people(answer: &Value, screen: &Screen) -> String {
     let mut sheet = Sheet::new(
         screen.paint,
@@ -69,7 +79,7 @@ fn people(answer: &Value, screen: &Screen) -> String {
         cause.0 += 1;
         sheet.row([
             text(&death["instance"]),
-            text(&death["verdict"]),
+            verdict_of(death),
             text(&death["fault"]),
             text(&death["exit_code"]),
             age(&death["ended_at"], screen.now),

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use ostler_actors::model::{Epoch, MachineName};
 use ostler_actors::ports::{Acceptance, InstanceSave, JobSave, SaveError};
 
-use super::rows::{self, EventRow, ExitRow, InstanceRow, JobKey, JobRow};
+use super::rows::{self, EventRow, ExitRow, InstanceRow, JobKey, JobRow, RevisionRow};
 use crate::ports::AuditEntry;
 
 /// One save, already encoded as the tables hold it.
@@ -43,6 +43,7 @@ pub(super) struct JobsOp {
     pub(super) tombstones: Vec<(JobKey, i64)>,
     pub(super) handled: Vec<String>,
     pub(super) events: Vec<EventRow>,
+    pub(super) revisions: Vec<RevisionRow>,
     pub(super) forget_before: Option<i64>,
 }
 
@@ -69,6 +70,7 @@ impl From<JobSave> for JobsOp {
             tombstones: tombstones.collect(),
             handled: save.handled.iter().map(ToString::to_string).collect(),
             events: save.events.iter().map(rows::event).collect(),
+            revisions: save.revisions.iter().map(rows::revision).collect(),
             forget_before: save.forget_before.map(rows::micros),
         }
     }
@@ -121,6 +123,7 @@ pub(super) struct BatchPlan {
     pub(super) instances: Vec<InstanceRow>,
     pub(super) events: Vec<EventRow>,
     pub(super) exits: Vec<ExitRow>,
+    pub(super) revisions: Vec<RevisionRow>,
     pub(super) jobs: Vec<JobRow>,
     pub(super) forget_before: Option<i64>,
     pub(super) tombstones: Vec<(JobKey, i64)>,
@@ -231,6 +234,7 @@ fn jobs(op: &JobsOp, known: &mut TableState, plan: &mut BatchPlan) -> Result<(),
     }
     plan.tombstones.extend_from_slice(&op.tombstones);
     plan.handled.extend_from_slice(&op.handled);
+    plan.revisions.extend_from_slice(&op.revisions);
     plan.events.extend_from_slice(&op.events);
     Ok(())
 }
@@ -240,6 +244,7 @@ fn settle(plan: &mut BatchPlan) {
     keep_last(&mut plan.instances, |row| row.0.clone());
     keep_last(&mut plan.events, |row| (row.0, row.1.clone(), row.2));
     keep_last(&mut plan.exits, |row| row.0.clone());
+    keep_last(&mut plan.revisions, |row| row.0.clone());
     keep_last(&mut plan.jobs, |row| (row.0.clone(), row.1));
     keep_last(&mut plan.pools, |row| row.0.clone());
     keep_last(&mut plan.cursors, |row| row.0.clone());

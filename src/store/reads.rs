@@ -220,6 +220,18 @@ impl Records for SqlStore {
         self.one("the record of an end", query, read, quarantine::exit::<2>).await
     }
 
+    async fn provisional_exits(&self, since: Timestamp) -> Result<Vec<ExitRecord>, StoreError> {
+        const RECENT: Sql = sql!(
+            "select body, instance, pool from exits
+              where at >= $1 and body like '%\"provisional\":{%' order by at, instance"
+        );
+        let args = vec![int(rows::micros(since))];
+        let mut records: Vec<ExitRecord> =
+            self.bodies("provisional verdicts", RECENT, args, quarantine::exit::<1>).await?;
+        records.retain(|record| record.provisional.is_some());
+        Ok(records)
+    }
+
     fn quarantined(&self) -> Vec<QuarantinedRow> {
         self.quarantine.rows()
     }

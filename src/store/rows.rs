@@ -5,6 +5,7 @@
 use ostler_actors::model::{
     Event, ExitRecord, Instance, Job, JobId, JobNotice, PoolRow, State, Subject, Tail, Timestamp,
 };
+use ostler_actors::ports::ExitRevision;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,6 +18,8 @@ pub(super) type InstanceRow =
 pub(super) type EventRow = (&'static str, String, u32, i64, String);
 /// Holds the row of an end: instance, pool, verdict, at, body, tail.
 pub(super) type ExitRow = (String, String, &'static str, i64, String, String);
+/// Holds the row of a revised end: instance, verdict, body, and the tail if it is another.
+pub(super) type RevisionRow = (String, &'static str, String, Option<String>);
 /// Holds a job's row: forge, number, pool, state, open, heard, over, body.
 pub(super) type JobRow = (String, i64, Option<String>, &'static str, u8, i64, Option<i64>, String);
 /// Names a job in the tables: forge, number.
@@ -94,6 +97,14 @@ pub(super) fn exit(record: &ExitRecord) -> ExitRow {
         json(&slim),
         tail,
     )
+}
+
+/// Encodes a record whose verdict was revised; its tail is dropped or left as it is.
+pub(super) fn revision(revision: &ExitRevision) -> RevisionRow {
+    let record = &revision.record;
+    let slim = ExitRecord { tail: Tail::NotNeeded, ..record.clone() };
+    let tail = revision.drop_tail.then(|| json(&Tail::NotNeeded));
+    (record.instance.to_string(), record.verdict.class.as_str(), json(&slim), tail)
 }
 
 pub(super) fn job(job: &Job) -> JobRow {

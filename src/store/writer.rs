@@ -312,6 +312,13 @@ const EXITS: Sql = sql!(
      on conflict (instance) do update set pool = excluded.pool, verdict = excluded.verdict,
             at = excluded.at, body = excluded.body, tail = excluded.tail"
 );
+// A record that is gone is not written again.
+const REVISIONS: Sql = sql!(
+    "update exits set verdict = r.verdict, body = r.body, tail = coalesce(r.tail, exits.tail)
+       from (select j.value->>0 as instance, j.value->>1 as verdict, j.value->>2 as body, j.value->>3 as tail
+               from " each " where true) as r
+      where exits.instance = r.instance"
+);
 const JOBS: Sql = sql!(
     "insert into jobs (forge, number, pool, state, open, heard_at, over_at, body)
      select j.value->>0, cast(j.value->>1 as bigint), j.value->>2, j.value->>3, cast(j.value->>4 as bigint),
@@ -362,6 +369,7 @@ fn steps(plan: &BatchPlan) -> Vec<(Sql, Arg)> {
     [
         rows(INSTANCES, &plan.instances),
         rows(EXITS, &plan.exits),
+        rows(REVISIONS, &plan.revisions),
         rows(JOBS, &plan.jobs),
         plan.forget_before.map(|before| (FORGET, int(before))),
         rows(TOMBSTONES, &tombstones),

@@ -5,9 +5,10 @@ mod table;
 use std::collections::BTreeSet;
 
 use ostler_actors::model::{
-    Confidence, ExitRecord, Fault, InstanceId, MachineName, State, Tail, VerdictClass, elapsed,
+    Confidence, ExitRecord, Fault, InstanceId, MachineName, State, Subject, Tail, VerdictClass,
+    What, elapsed,
 };
-use ostler_actors::testing::{Death, Fate, Plan, Watched, pool};
+use ostler_actors::testing::{Death, Fate, HookKind, Plan, Watched, pool};
 
 use super::story::Tell as _;
 use super::{MINUTE, SECOND, story};
@@ -142,6 +143,38 @@ fn f58_machine_that_is_over_and_leaving_at_once_is_still_finished() {
         assert!(matches!(exit.tail, Tail::Captured(_)), "{:?}", exit.tail);
         // Its registration goes once the forge gives its job up.
         world.until(&row.id, State::Deleted, 30 * MINUTE).await;
+    });
+}
+
+#[test]
+fn runner_that_is_faster_than_the_forge_is_clean_in_the_end_and_keeps_no_log() {
+    story(Plan::quiet(vec![pool("linux", "witness", 2)]), async |world| {
+        let job = world.queue(&["linux"], MINUTE);
+        let row = world.first().await;
+        world.until_working(&row.machine, job).await;
+        // Its `completed` is lost, and GitHub cannot be asked for a while.
+        world.lose_hooks(HookKind::Completed, 100);
+        world.darken_forge(10 * MINUTE);
+        until_gone(world, &row.machine).await;
+        let early = record(world, &row.id);
+        assert_eq!(early.verdict.class, VerdictClass::Unknown, "{:?}", early.verdict);
+        assert!(
+            early.provisional.is_some() && matches!(early.tail, Tail::Captured(_)),
+            "{early:?}"
+        );
+        let settled = |world: &Watched| record(world, &row.id).provisional.is_none();
+        world.wait_for("its verdict is settled", 28 * MINUTE, settled).await;
+        let late = record(world, &row.id);
+        assert_eq!(late.verdict.class, VerdictClass::Clean, "{:?}", late.verdict);
+        assert_eq!((late.tail, late.job.map(|job| job.number)), (Tail::NotNeeded, Some(job)));
+        let subject = Subject::Instance(row.id.clone());
+        let revised = world.outside().records.timeline(&subject).any(|event| {
+            matches!(
+                event.what,
+                What::VerdictRevised { to: VerdictClass::Clean, settled: true, .. }
+            )
+        });
+        assert!(revised, "its timeline says so");
     });
 }
 

@@ -91,6 +91,7 @@ pub(crate) struct MemoryTables {
     /// How often the live instances were read.
     pub(crate) instance_reads: u32,
     pub(crate) quarantined: Vec<QuarantinedRow>,
+    pub(crate) provisional: Vec<ExitRecord>,
 }
 
 impl StoreDouble {
@@ -186,6 +187,10 @@ impl Records for StoreDouble {
 
     async fn exit(&self, _: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
         Ok(None)
+    }
+
+    async fn provisional_exits(&self, _: Timestamp) -> Result<Vec<ExitRecord>, StoreError> {
+        Ok(self.lock().provisional.clone())
     }
 
     fn quarantined(&self) -> Vec<QuarantinedRow> {

@@ -9,6 +9,7 @@ mod pools;
 mod property;
 mod restarts;
 mod shell;
+mod verdicts;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -310,9 +311,12 @@ pub(super) fn sent_to<'a>(acts: &'a [Act], who: &str) -> Vec<&'a Act> {
         | Act::EndOffer { instance, .. }
         | Act::ShowExecution { instance, .. }
         | Act::ShowJobOver { instance, .. } => instance.as_str() == who,
-        Act::Demand { .. } | Act::AskForge(_) | Act::Announce(_) | Act::Show(_) | Act::Hide(_) => {
-            false
-        }
+        Act::Demand { .. }
+        | Act::AskForge(_)
+        | Act::TellDeath(_)
+        | Act::Announce(_)
+        | Act::Show(_)
+        | Act::Hide(_) => false,
     };
     acts.iter().filter(is_for).collect()
 }

@@ -136,13 +136,7 @@ fn by_zero(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
         }
         // Our own removal of its registration makes a runner leave with 0.
         JobStatus::None | JobStatus::Running | JobStatus::Unknown if !by_itself => None,
-        JobStatus::None => Some(findings.obedience().unwrap_or_else(|| {
-            rule(
-                VerdictClass::Wasted,
-                Confidence::Medium,
-                "left with 0 though no job is known to have run here",
-            )
-        })),
+        JobStatus::None => Some(findings.obedience().unwrap_or_else(|| without_job(findings))),
         JobStatus::Running => Some(rule(
             VerdictClass::HandshakeLost,
             Confidence::Medium,
@@ -154,6 +148,16 @@ fn by_zero(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
             "left with 0, and the forge could not be asked about its job",
         )),
     }
+}
+
+/// Judges an exit of 0 without a job that is known. A machine that showed a worker had one.
+fn without_job(findings: &Findings<'_>) -> Ruling {
+    if findings.worked {
+        let because = "left with 0 after its machine showed a worker; which job that was, the forge never said";
+        return rule(VerdictClass::Unknown, Confidence::Low, because);
+    }
+    let because = "left with 0 though no job is known to have run here";
+    rule(VerdictClass::Wasted, Confidence::Medium, because)
 }
 
 fn outdated() -> Ruling {

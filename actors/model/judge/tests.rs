@@ -23,9 +23,29 @@ fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStatus) -> Verdic
         exit_report: &exit_report,
         job,
         was_ready: true,
+        worked: false,
         dismissed: None,
         setup: SetupStory::Untold,
     })
+}
+
+#[test]
+fn a_machine_that_showed_a_worker_is_never_wasted() {
+    let exit_report = ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] };
+    let end = exited(0, "Completed");
+    for (worked, class) in [(false, VerdictClass::Wasted), (true, VerdictClass::Unknown)] {
+        let verdict = judge(&Findings {
+            end: Some(&end),
+            warrant: WarrantKind::OwnEnd,
+            exit_report: &exit_report,
+            job: JobStatus::None,
+            was_ready: true,
+            worked,
+            dismissed: None,
+            setup: SetupStory::Untold,
+        });
+        assert_eq!(verdict.class, class);
+    }
 }
 
 fn class_of(end: &End, job: JobStatus) -> VerdictClass {
@@ -140,6 +160,7 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
             exit_report,
             job,
             was_ready: false,
+            worked: false,
             dismissed: None,
             setup: SetupStory::Untold,
         })
@@ -165,6 +186,7 @@ fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
             exit_report: &exit_report,
             job,
             was_ready: true,
+            worked: false,
             dismissed: None,
             setup: SetupStory::Untold,
         })
@@ -194,6 +216,7 @@ fn code_and_reason_are_never_mixed_from_two_reads() {
         exit_report: &exit_report,
         job: JobStatus::Running,
         was_ready: true,
+        worked: false,
         dismissed: None,
         setup: SetupStory::Untold,
     };
@@ -253,6 +276,7 @@ fn one_that_leaves_on_request_is_removed_and_not_wasted() {
             exit_report: &exit_report,
             job,
             was_ready,
+            worked: false,
             dismissed,
             setup,
         })
@@ -286,7 +310,18 @@ fn a_machine_let_go_because_it_was_not_ready_in_time_failed_to_boot() {
         let (warrant, job) = (WarrantKind::Idle, JobStatus::None);
         let exit_report = &exit_report;
         let setup = SetupStory::Untold;
-        judge(&Findings { end: None, warrant, exit_report, job, was_ready, dismissed, setup }).class
+        let worked = false;
+        judge(&Findings {
+            end: None,
+            warrant,
+            exit_report,
+            job,
+            was_ready,
+            worked,
+            dismissed,
+            setup,
+        })
+        .class
     };
     assert_eq!(judged(false, Some(Reason::BootDeadline)), VerdictClass::BootFailed);
     assert_eq!(judged(true, Some(Reason::BootDeadline)), VerdictClass::Removed, "late, but ready");
@@ -382,6 +417,7 @@ proptest! {
             exit_report: &exit_report,
             job: job.clone(),
             was_ready,
+            worked: false,
             dismissed,
             setup: SetupStory::Untold,
         };
@@ -420,6 +456,7 @@ fn what_else_a_provider_tells_is_evidence() {
         exit_report: &exit_report,
         job,
         was_ready: true,
+        worked: false,
         dismissed: None,
         setup,
     };
@@ -445,6 +482,7 @@ fn a_machine_that_gave_up_is_a_boot_failure_with_its_own_message() {
         warrant: WarrantKind::Idle,
         exit_report: &exit_report,
         job: JobStatus::None,
+        worked: false,
         dismissed: None,
         was_ready,
         setup,

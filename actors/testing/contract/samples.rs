@@ -3,8 +3,9 @@
 use crate::instance::requested_row;
 use crate::model::{
     Asked, Conclusion, Confidence, DeliveryId, Epoch, Event, ExitRecord, Fault, ForgeId,
-    Generation, Instance, InstanceId, Job, JobFact, JobId, JobNotice, Labels, Offer, Place,
-    Subject, Tail, Timestamp, Verdict, VerdictClass, Version, WarrantKind, What, WriteId,
+    Generation, Instance, InstanceId, Job, JobFact, JobId, JobNotice, JobStatus, Labels, Offer,
+    Place, Provisional, Subject, Tail, Timestamp, Verdict, VerdictClass, Version, WarrantKind,
+    What, WriteId,
 };
 use crate::ports::InstanceSave;
 use crate::testing::pool;
@@ -48,7 +49,27 @@ pub fn exit_record(row: &Instance) -> ExitRecord {
             advice: String::new(),
         },
         at: stamp(9),
+        provisional: None,
+        revisions: 0,
     }
+}
+
+/// Returns the record of an end that the forge may still explain.
+pub fn provisional_record(row: &Instance) -> ExitRecord {
+    let basis = Provisional {
+        until: stamp(1_809),
+        forge: row.forge.clone(),
+        scope: row.scope.clone(),
+        runner: row.runner_name(1),
+        end: None,
+        job: JobStatus::Over(Some(Conclusion::Other("odd".into()))),
+        was_ready: true,
+        worked: true,
+        dismissed: None,
+        setup: None,
+        remarks: vec!["a remark".into()],
+    };
+    ExitRecord { provisional: Some(Box::new(basis)), ..exit_record(row) }
 }
 
 /// Returns an entry of a timeline.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use crate::model::{
     ControllerId, DeliveryId, Epoch, Event, ExitRecord, HolderId, Instance, InstanceId, Job, JobId,
-    JobNotice, MachineName, OfferStage, PoolId, PoolRow, ProviderId, State, Subject, Timestamp,
-    WriteId,
+    JobNotice, MachineName, OfferStage, PoolId, PoolRow, ProviderId, State, Subject, Tail,
+    Timestamp, WriteId,
 };
 use crate::ports::{
-    Acceptance, Controller, InstanceSave, JobSave, QuarantinedRow, RecordKey, SaveError,
+    Acceptance, Controller, ExitRevision, InstanceSave, JobSave, QuarantinedRow, RecordKey,
+    SaveError,
 };
 use crate::testing::observed::{Refused, Seen};
 
@@ -287,6 +288,12 @@ impl MemoryRecords {
         for delivery in save.handled {
             if let Some(place) = self.inbox.get(&delivery) {
                 self.unhandled.remove(place);
+            }
+        }
+        for ExitRevision { record, drop_tail } in save.revisions {
+            if let Some(known) = self.exits.get_mut(&record.instance) {
+                let tail = if drop_tail { Tail::NotNeeded } else { known.tail.clone() };
+                *known = ExitRecord { tail, ..record };
             }
         }
         self.upsert(save.events);

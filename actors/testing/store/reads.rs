@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::SimStore;
 use crate::model::{
     Event, ExitRecord, Instance, InstanceId, Job, JobId, JobNotice, MachineName, PoolId, PoolRow,
-    ProviderId, Subject, Timestamp,
+    ProviderId, Subject, Tail, Timestamp,
 };
 use crate::ports::{Controller, QuarantinedRow, Records, StoreError};
 use crate::testing::outside::{Outside, sleep_millis};
@@ -121,6 +121,16 @@ impl Records for SimStore {
 
     async fn exit(&self, id: &InstanceId) -> Result<Option<ExitRecord>, StoreError> {
         self.look("exit", |records| records.exit(id).cloned()).await
+    }
+
+    async fn provisional_exits(&self, since: Timestamp) -> Result<Vec<ExitRecord>, StoreError> {
+        self.look("provisional exits", |records| {
+            let provisional =
+                |record: &&ExitRecord| record.at >= since && record.provisional.is_some();
+            let slim = |record: &ExitRecord| ExitRecord { tail: Tail::NotNeeded, ..record.clone() };
+            records.exits.values().filter(provisional).map(slim).collect()
+        })
+        .await
     }
 
     fn quarantined(&self) -> Vec<QuarantinedRow> {

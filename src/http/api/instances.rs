@@ -13,7 +13,7 @@ use super::look;
 use super::requests::Part;
 use super::shapes::{
     DeathDetail, Event, Explanation, Instance, InstanceDetail, Listed, RowStatus, StateName,
-    Timeline,
+    Timeline, VerdictName,
 };
 use crate::http::AppState;
 use crate::http::problem::Problem;
@@ -117,8 +117,13 @@ pub(in crate::http) async fn one(
     } else {
         None
     };
+    let mut instance = app_state.shown(&row, app_state.clock.now());
+    if let Some(record) = &death {
+        // The record may have been revised since its owner wrote the row.
+        instance.verdict = Some(VerdictName(record.verdict.class));
+    }
     Ok(web::Json(InstanceDetail {
-        instance: app_state.shown(&row, app_state.clock.now()),
+        instance,
         warrant: row.warrant.as_ref().map(Into::into),
         end: serde_json::to_value(&row.end).unwrap_or_default(),
         death: death.as_ref().map(DeathDetail::from),

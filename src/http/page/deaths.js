@@ -94,6 +94,6 @@ function makeGroup([verdict]) {
 function makeDead(death) {
   const at = since(death.ended_at, "ago");
   setSince(at, death.ended_at);
-  const how = [death.exit_code !== null && death.exit_code !== undefined && `exit ${death.exit_code}`, death.signal && `signal ${death.signal}`, death.reason].filter(Boolean).join(", ");
+  const how = [death.exit_code !== null && death.exit_code !== undefined && `exit ${death.exit_code}`, death.signal && `signal ${death.signal}`, death.reason, death.provisional_until && "provisional"].filter(Boolean).join(", ");
   return el("li", {}, el("a", { href: place("instances", death.instance) }, death.instance), " ", el("span", {}, how), death.job ? el("span", {}, " job ", el("a", { href: place("jobs", death.job) }, String(death.job))) : null, " ", at);
 }

@@ -88,7 +88,7 @@ export function verdict(death) {
   const tail = death.log_tail ?? [];
   return [
     el("p", { class: "lead" }, el("b", { class: "verdict-word", "data-verdict": death.verdict }, death.verdict),
-      ` · fault: ${words(death.fault)}, ${words(death.confidence)} confidence${how.length ? ` · ${how.join(", ")}` : ""}`),
+      ` · fault: ${words(death.fault)}, ${words(death.confidence)} confidence${death.provisional_until ? ", provisional: GitHub may still correct it" : ""}${how.length ? ` · ${how.join(", ")}` : ""}`),
     death.advice ? el("p", { class: "advice" }, death.advice) : null,
     death.evidence?.length ? el("ul", { class: "sentences" }, death.evidence.map((line) => el("li", {}, line))) : null,
     el("h3", { id: "h-tail" }, "End of the log"),

@@ -68,8 +68,8 @@ impl Recorder {
             let labels = MoveLabels { pool: pool.clone(), from: from.as_str(), to: to.as_str() };
             self.metrics.transitions.get_or_create(&labels).inc();
             self.moved(id, *to, event.at, row.as_deref());
-        } else if let What::Recorded(verdict) = &event.what {
-            self.died(id, pool, *verdict).await;
+        } else if let Some(verdict) = event.what.settled_verdict() {
+            self.died(id, pool, verdict).await;
         } else if let (What::Respawned { .. }, Some(row)) = (&event.what, row.as_deref()) {
             // What happened before the restart is not counted again.
             let known = self.known.entry(id.clone()).or_default();

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
-use ostler_actors::model::{Subject, Timestamp, VerdictClass, What};
+use ostler_actors::model::{Subject, Timestamp, VerdictClass};
 use ostler_actors::ports::Records;
 use ostler_actors::registry::Registry;
 use serde_json::json;
@@ -68,13 +68,10 @@ pub fn notifier(sources: Sources) -> (EndListener, impl Future<Output = ()> + Se
 #[async_trait]
 impl Listener for EndListener {
     async fn on_event(&mut self, event: &Sequenced) {
-        let (Subject::Instance(id), What::Recorded(verdict)) =
-            (&event.event.subject, &event.event.what)
-        else {
-            return;
-        };
+        let Subject::Instance(id) = &event.event.subject else { return };
+        let Some(verdict) = event.event.what.settled_verdict() else { return };
         let leads = self.sources.status.shown().stage == Stage::Leading;
-        if !leads || self.sources.config.load().notify.is_none() || is_normal(*verdict) {
+        if !leads || self.sources.config.load().notify.is_none() || is_normal(verdict) {
             return;
         }
         let Ok(Some(record)) = self.sources.records.exit(id).await else { return };

@@ -91,6 +91,7 @@ fn judged(
         exit_report,
         job,
         was_ready: !matches!(warrant, WarrantKind::NeverBegan),
+        worked: false,
         dismissed: None,
         setup: SetupStory::Untold,
     })

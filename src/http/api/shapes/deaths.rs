@@ -19,6 +19,8 @@ pub struct Death {
     pub job: Option<String>,
     /// What happened.
     pub verdict: VerdictName,
+    /// Until when GitHub may still correct the verdict; nothing once it is settled.
+    pub provisional_until: Option<Timestamp>,
     /// Whose fault it was: `job`, `runner`, `image`, `host`, `provider`, `forge`, `operator`, `ostler`.
     pub fault: String,
     /// How sure that is: `low`, `medium`, `high`.
@@ -61,6 +63,7 @@ impl From<&model::ExitRecord> for Death {
             pool: record.pool.to_string(),
             job: record.job.as_ref().map(ToString::to_string),
             verdict: VerdictName(record.verdict.class),
+            provisional_until: record.provisional.as_ref().map(|it| it.until),
             fault: record.verdict.fault.to_string(),
             confidence: serde_name(&record.verdict.confidence),
             exit_code: exit.and_then(|exit| exit.code),
