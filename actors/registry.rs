@@ -21,8 +21,8 @@ use tokio::sync::broadcast;
 use crate::instance::ToInstance;
 use crate::mail::Mailbox;
 use crate::model::{
-    Event, HolderId, HostName, Instance, InstanceId, Job, JobFact, JobId, MachineName, PoolId,
-    ProviderId, Reason, StateCounts, Timestamp,
+    Event, Failure, HolderId, HostName, Instance, InstanceId, Job, JobFact, JobId, MachineName,
+    PoolId, ProviderId, Reason, StateCounts, Timestamp,
 };
 
 /// How many events a slow reader may lag behind before it gets an error that it missed some.
@@ -102,6 +102,27 @@ pub struct PoolView {
     pub stuck: u32,
     /// Hosts that new machines avoid, with the number of failures in a row there.
     pub shunned: Vec<(HostName, u32)>,
+    /// How its instances fail, if the last ones did.
+    pub failing: Option<PoolFailure>,
+    /// When the last instance of its present revision began that works.
+    pub proven: Option<Timestamp>,
+}
+
+/// Shows how the instances of a pool fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolFailure {
+    /// How many failed since the last one that served.
+    pub failures: u32,
+    /// When the first of them began.
+    pub since: Timestamp,
+    /// The last of them.
+    pub instance: InstanceId,
+    /// When its failure counted.
+    pub at: Timestamp,
+    /// How it failed.
+    pub failure: Failure,
+    /// When the next probe may start, where creation is held and none is under way.
+    pub next_probe: Option<Timestamp>,
 }
 
 /// Shows whether the ledger has read its records, so that it takes notices.

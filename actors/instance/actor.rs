@@ -248,9 +248,10 @@ impl InstanceActor {
                 for event in &events {
                     act.links.base.registry.announce(event);
                 }
-                if let Some(exit) = &exit {
-                    log_exit(exit);
-                    report_record(exit, &act.links);
+                if let Some(exit) = exit {
+                    log_exit(&exit);
+                    report_record(&exit, &act.links);
+                    act.reporter.keep_exit(exit);
                 }
                 and_then(act, ctx);
             }

@@ -84,6 +84,11 @@ impl Lifecycle {
         self.bookkeeping.is_stuck()
     }
 
+    /// Returns whether the machine's witness said last that a worker is there.
+    pub(super) fn shows_worker(&self) -> bool {
+        self.probe.shows_worker()
+    }
+
     // Inputs.
 
     fn handle(&mut self, input: InstanceInput, ctx: &mut Transition<'_>) -> InputReply {

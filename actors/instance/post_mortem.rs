@@ -187,6 +187,7 @@ fn conclude(warrant: Warrant, exit_report: ExitReport, job: JobStatus, ctx: &mut
         job,
         was_ready: ctx.row.ready_at.is_some(),
         worked: ctx.row.worked,
+        create_called: ctx.row.create_called_at.is_some(),
         dismissed: dismissed(ctx),
         setup: setup_story(ctx),
     };

@@ -7,15 +7,21 @@ use super::actor::Links;
 use super::lifecycle::Lifecycle;
 use crate::jobs::{InstanceChange, InstanceUpdate, ToLedger};
 use crate::model::{
-    ExitRecord, HeldOffer, Instance, JobId, JobStatus, Policy, Reason, Refusal, State, Tail,
-    Timestamp, VerdictClass, is_due,
+    Binding, End, ExitRecord, Failure, FailureClass, HeldOffer, Instance, JobId, JobStatus,
+    LifeOutcome, LifeStage, Policy, Reason, Refusal, State, Tail, Timestamp, VerdictClass,
+    failure_class, is_due,
 };
-use crate::pool::{InstanceReport, StartOutcome, ToPool};
+use crate::pool::{InstanceReport, ToPool};
+
+/// How much of an error is shown, in characters.
+const MAX_ERROR_CHARS: usize = 400;
 
 /// Remembers what was reported, so that only changes are.
 #[derive(Default)]
 pub(super) struct Reporter {
     to_pool: Option<InstanceReport>,
+    /// The record of the end, once it is durable.
+    exit: Option<ExitRecord>,
     to_ledger: LedgerReport,
 }
 
@@ -38,6 +44,16 @@ impl Reporter {
         self.to_ledger = LedgerReport::default();
     }
 
+    /// Keeps the record of the end, which says how the life failed.
+    pub(super) fn keep_exit(&mut self, exit: ExitRecord) {
+        // Of a long tail only the last line is shown again.
+        let tail = match exit.tail {
+            Tail::Captured(tail) => Tail::Captured(last_line(&tail).into()),
+            other @ (Tail::NotNeeded | Tail::Unavailable(_)) => other,
+        };
+        self.exit = Some(ExitRecord { tail, ..exit });
+    }
+
     /// Tells the pool and the ledger what they must know, when it changed.
     pub(super) fn publish(
         &mut self,
@@ -46,7 +62,7 @@ impl Reporter {
         runner_lost: bool,
         links: &Links,
     ) {
-        let report = report(row, lifecycle);
+        let report = report(row, lifecycle, self.exit.as_ref());
         if self.to_pool.as_ref() != Some(&report) {
             self.to_pool = Some(report.clone());
             let _: Result<(), _> = links.pool.tell(ToPool::Report(report));
@@ -191,7 +207,7 @@ pub(super) fn can_stick(row: &Instance) -> bool {
 }
 
 /// Returns what the pool must know.
-fn report(row: &Instance, lifecycle: &Lifecycle) -> InstanceReport {
+fn report(row: &Instance, lifecycle: &Lifecycle, exit: Option<&ExitRecord>) -> InstanceReport {
     let wants = match row.state {
         State::PendingCreate => Some(Permit::Start),
         State::PendingDelete => Some(Permit::Delete),
@@ -219,27 +235,241 @@ fn report(row: &Instance, lifecycle: &Lifecycle) -> InstanceReport {
         checked: lifecycle.has_looked(),
         stuck: lifecycle.is_stuck(),
         unnamed: is_unnamed(row),
-        outcome: outcome_for_pool(row),
+        outcome: life_outcome(row, lifecycle.shows_worker(), exit),
     }
 }
 
-/// Returns what this life says about its pool's health.
-fn outcome_for_pool(row: &Instance) -> Option<StartOutcome> {
-    if row.ready_at.is_some() {
-        return Some(StartOutcome::Ready);
+/// Returns what this life has come to, or nothing while that is open.
+///
+/// A machine that ended without serving waits for its verdict; an instance that was asked to go
+/// because it did not work has failed at once, or its pool would replace it before that counts.
+fn life_outcome(
+    row: &Instance,
+    shows_worker: bool,
+    exit: Option<&ExitRecord>,
+) -> Option<LifeOutcome> {
+    let is_proven = row.executing.is_some() || (row.state == State::Busy && shows_worker);
+    if is_proven {
+        return Some(LifeOutcome::Served);
     }
-    let asked_to_go = row.removal.as_ref().is_some_and(|removal| {
-        !matches!(removal.reason, Reason::BootDeadline | Reason::BootFailed)
-    });
-    let failed = matches!(
-        row.verdict,
-        Some(
-            VerdictClass::CreateFailed
-                | VerdictClass::BootFailed
-                | VerdictClass::ImagePull
-                | VerdictClass::Unschedulable
-                | VerdictClass::OutdatedRunner
-        )
-    );
-    (failed && !asked_to_go).then_some(StartOutcome::Failed)
+    let failed = |stage| LifeOutcome::Failed(failure(row, stage, exit));
+    match row.state {
+        State::PendingCreate
+        | State::Creating
+        | State::Starting
+        | State::Reserved
+        | State::Busy => None,
+        State::Idle => is_unstarted(row).then(|| failed(LifeStage::Pickup)),
+        State::Retiring
+        | State::Ended
+        | State::PendingDelete
+        | State::Deleting
+        | State::Deleted => {
+            let removal = row.removal.as_ref().map(|removal| means_failure(removal.reason));
+            match removal {
+                Some(false) => Some(LifeOutcome::Unneeded),
+                Some(true) if row.state == State::Retiring => Some(failed(stage_of(row))),
+                Some(true) | None => row.verdict.map(|_| failed(stage_of(row))),
+            }
+        }
+    }
+}
+
+/// Returns whether a removal for this reason says that the runner could not serve.
+fn means_failure(reason: Reason) -> bool {
+    match reason {
+        Reason::BootDeadline | Reason::BootFailed | Reason::Offline => true,
+        Reason::Surplus
+        | Reason::Drain
+        | Reason::Revision
+        | Reason::Lifetime
+        | Reason::Orphan
+        | Reason::Unlisted
+        // The forge dropped the registration: that says nothing about the pool.
+        | Reason::Unregistered
+        | Reason::OfferEnded
+        | Reason::Spent
+        | Reason::HostDrain
+        | Reason::Operator => false,
+    }
+}
+
+/// Returns whether the JIT config was handed out and the offer ended before the runner started.
+fn is_unstarted(row: &Instance) -> bool {
+    row.binding == Binding::Late
+        && row.registration.may_exist()
+        && row.offer.is_none()
+        && row.removal.is_none()
+        && !row.once_started
+}
+
+/// Returns how far the life had come.
+fn stage_of(row: &Instance) -> LifeStage {
+    if matches!(row.end, Some(End::NotCreated { .. })) {
+        LifeStage::Create
+    } else if row.ready_at.is_none() {
+        LifeStage::Boot
+    } else if row.binding == Binding::Late && row.mints > 0 {
+        LifeStage::Pickup
+    } else {
+        LifeStage::Idle
+    }
+}
+
+fn failure(row: &Instance, stage: LifeStage, exit: Option<&ExitRecord>) -> Failure {
+    let class = match stage {
+        LifeStage::Pickup if exit.is_none() => FailureClass::Image,
+        LifeStage::Create | LifeStage::Boot | LifeStage::Idle | LifeStage::Pickup => {
+            failure_class(row, exit)
+        }
+    };
+    let (error, advice) = match exit {
+        Some(exit) => (error_of(row, exit), exit.verdict.advice.clone()),
+        None => (open_error(row, stage), open_advice(row).into()),
+    };
+    Failure {
+        stage,
+        class,
+        provisional: is_provisional(row),
+        error: error.into(),
+        advice: advice.into(),
+    }
+}
+
+/// Returns whether proof of a job may still come that explains the end: the agent's own script
+/// leaves with 0 after a job, and a machine that tells nothing may have had one.
+fn is_provisional(row: &Instance) -> bool {
+    match &row.end {
+        Some(End::NotCreated { .. }) => false,
+        Some(End::Exited(exit)) => exit.signal.is_none() && exit.code.is_none_or(|code| code == 0),
+        Some(End::Gone { .. }) => true,
+        None => row.state == State::Idle,
+    }
+}
+
+/// Returns what the provider, the forge or the runner said of an end.
+fn error_of(row: &Instance, exit: &ExitRecord) -> String {
+    if let Some(End::NotCreated { why }) = &row.end {
+        return shortened(why);
+    }
+    let mut error = exit.verdict.evidence.join("; ");
+    if let Tail::Captured(tail) = &exit.tail
+        && !last_line(tail).is_empty()
+    {
+        error = format!("its log ends with `{}`; {error}", shortened(last_line(tail)));
+    }
+    shortened(&error)
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
+}
+
+/// Returns what is known of a failure whose record is not at hand.
+fn open_error(row: &Instance, stage: LifeStage) -> String {
+    match (row.verdict, row.removal.as_ref().map(|removal| removal.reason), stage) {
+        (_, _, LifeStage::Pickup) if row.end.is_none() => {
+            "its runner did not start after the JIT config was handed out".into()
+        }
+        (Some(verdict), _, _) => format!("it ended as `{verdict}`"),
+        (None, Some(Reason::Offline), _) => "its runner is offline at the forge".into(),
+        (None, _, _) => "its runner was not ready within the boot deadline".into(),
+    }
+}
+
+fn open_advice(row: &Instance) -> &'static str {
+    let class = row.verdict.unwrap_or(crate::model::VerdictClass::BootFailed);
+    class.usual_advice()
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_ERROR_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::instance::fixtures::{in_state, now};
+    use crate::model::{ExitFacts, JobId, RemovalRequest, Urgency, VerdictClass};
+
+    fn ended(code: Option<i32>) -> Instance {
+        let (mut row, _) = in_state(State::PendingDelete);
+        row.end = Some(End::Exited(ExitFacts { code, ..ExitFacts::default() }));
+        row.verdict = Some(VerdictClass::RunnerError);
+        (row.removal, row.executing, row.job_over) = (None, None, None);
+        row
+    }
+
+    fn removed_for(row: Instance, reason: Reason) -> Instance {
+        let removal = RemovalRequest { urgency: Urgency::Retire, reason, by: None, at: now() };
+        Instance { removal: Some(removal), ..row }
+    }
+
+    fn failed(row: &Instance) -> Option<(LifeStage, bool)> {
+        match life_outcome(row, false, None) {
+            Some(LifeOutcome::Failed(failure)) => Some((failure.stage, failure.provisional)),
+            Some(LifeOutcome::Served | LifeOutcome::Unneeded) | None => None,
+        }
+    }
+
+    #[test]
+    fn whatever_ended_by_itself_without_serving_has_failed_whatever_its_exit_code() {
+        for code in [Some(0), Some(1), Some(7), Some(127), Some(137), Some(139), Some(143), None] {
+            let mut row = ended(code);
+            row.ready_at = None;
+            let provisional = code.is_none_or(|code| code == 0);
+            assert_eq!(failed(&row), Some((LifeStage::Boot, provisional)), "{code:?}");
+            row.ready_at = Some(now());
+            let stage = if row.binding == Binding::Late && row.mints > 0 {
+                LifeStage::Pickup
+            } else {
+                LifeStage::Idle
+            };
+            assert_eq!(failed(&row), Some((stage, provisional)), "{code:?}");
+            row.executing = Some(JobId { forge: "github".into(), number: 1 });
+            assert_eq!(life_outcome(&row, false, None), Some(LifeOutcome::Served), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn an_end_counts_once_it_is_on_record() {
+        let row = Instance { state: State::Ended, verdict: None, ..ended(Some(1)) };
+        assert_eq!(life_outcome(&row, false, None), None);
+    }
+
+    #[test]
+    fn an_instance_dismissed_while_idle_was_not_needed_however_it_left() {
+        for reason in [Reason::Surplus, Reason::Drain, Reason::Revision, Reason::Operator] {
+            let row = removed_for(ended(Some(1)), reason);
+            assert_eq!(life_outcome(&row, false, None), Some(LifeOutcome::Unneeded), "{reason}");
+        }
+        for reason in [Reason::BootDeadline, Reason::BootFailed, Reason::Offline] {
+            let (row, _) = in_state(State::Retiring);
+            let row = removed_for(Instance { executing: None, ..row }, reason);
+            assert!(failed(&row).is_some(), "{reason}: it is replaced from now on");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_shows_a_worker_served_before_the_forge_says_so() {
+        let (mut row, _) = in_state(State::Busy);
+        row.executing = None;
+        assert_eq!(life_outcome(&row, true, None), Some(LifeOutcome::Served));
+        assert_eq!(life_outcome(&row, false, None), None, "a refused removal is doubt, not a job");
+    }
+
+    #[test]
+    fn a_refused_registration_is_the_forges_or_the_credentials_fault_never_the_providers() {
+        let refused = |why: &str| {
+            let end = Some(End::NotCreated { why: why.into() });
+            let row = Instance { end, create_called_at: None, ..ended(None) };
+            failure(&row, stage_of(&row), None)
+        };
+        let failure = refused("GitHub does not accept token `ci`: 401 Bad credentials");
+        assert_eq!((failure.stage, failure.class), (LifeStage::Create, FailureClass::Credential));
+        assert_eq!(refused("GitHub answered 422: no such group").class, FailureClass::Forge);
+    }
 }

@@ -22,7 +22,7 @@ use crate::base::Base;
 use crate::fleet::{FleetPart, ToFleet};
 use crate::instance::{ToInstance, log_death};
 use crate::mail::{ActorRef, Reply};
-use crate::model::{InstanceId, PoolId, PoolSpec, Timestamp};
+use crate::model::{InstanceId, Job, PoolId, PoolSpec, Timestamp};
 use crate::pool::ToPool;
 use crate::ports::SaveError;
 use crate::requeue::ToRequeue;
@@ -165,6 +165,7 @@ impl LedgerActor {
         ctx.wait(saved.into_actor(self).map(move |saved, this, ctx| match saved {
             Ok(()) => {
                 for job in jobs {
+                    this.report_late_proof(&job);
                     this.links.base.registry.show_job(job);
                 }
                 for event in events {
@@ -188,6 +189,18 @@ impl LedgerActor {
         }
         for (reply, answer) in replies {
             reply.send(answer);
+        }
+    }
+
+    /// Tells a pool of the runner that its job ran on, where no owner is left to hear it: that life
+    /// was no failure.
+    fn report_late_proof(&self, job: &Job) {
+        let run = job.execution.as_ref();
+        let heard =
+            run.is_some_and(|run| self.links.base.registry.mailbox(&run.instance).is_some());
+        let pool = job.pool.as_ref().and_then(|pool| self.pools.get(pool));
+        if let (Some(runner), Some(pool), false) = (&job.runner, pool, heard) {
+            let _ = pool.tell(ToPool::RanOn(runner.clone()));
         }
     }
 

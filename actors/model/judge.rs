@@ -15,10 +15,19 @@ mod revision;
 use exit::by_exit;
 pub use revision::{PROVISIONAL_FOR, provisional};
 
+use super::life::refuses_credential;
+
 use super::{
     Conclusion, Confidence, End, ExitFacts, Fault, Findings, JobStatus, Reason, Setup, SetupStory,
     Verdict, VerdictClass, WarrantKind,
 };
+
+const FORGE_ADVICE: &str = "Read what the forge said; rights, the runner group and the scope of \
+                            the pool are usual.";
+const FORGE_CREDENTIAL_ADVICE: &str = "Renew the forge's credential: it was refused. `ostler check \
+                                       --live` says what it may do.";
+const PROVIDER_CREDENTIAL_ADVICE: &str = "Renew the provider's credential, or give it the rights \
+                                          that its error names.";
 
 /// Says why an instance ended. Total: every finding has a verdict, and missing information
 /// is never `clean`.
@@ -172,7 +181,14 @@ fn not_created(findings: &Findings<'_>) -> Option<Ruling> {
             Some(rule(VerdictClass::Unschedulable, Confidence::High, format!("no room: {why}")))
         }
         Some(End::NotCreated { why }) => {
-            Some(rule(VerdictClass::CreateFailed, Confidence::High, format!("no machine: {why}")))
+            let ruling =
+                rule(VerdictClass::CreateFailed, Confidence::High, format!("no machine: {why}"));
+            Some(match (findings.create_called, refuses_credential(why)) {
+                (true, false) => ruling,
+                (true, true) => ruling.advice(PROVIDER_CREDENTIAL_ADVICE),
+                (false, true) => ruling.fault(Fault::Forge).advice(FORGE_CREDENTIAL_ADVICE),
+                (false, false) => ruling.fault(Fault::Forge).advice(FORGE_ADVICE),
+            })
         }
         Some(End::Exited(_) | End::Gone { .. }) | None => None,
     }
@@ -196,12 +212,7 @@ fn by_machine(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
         "DeadlineExceeded" => (Deadline, false),
         "NodeLost" | "DeletionByPodGC" => (NodeLost, false),
         "RunnerVersionTooOld" => (OutdatedRunner, false),
-        "ErrImagePull"
-        | "ImagePullBackOff"
-        | "InvalidImageName"
-        | "ErrImageNeverPull"
-        | "ImageInspectError"
-        | "RegistryUnavailable" => (ImagePull, true),
+        image if is_image_reason(image) => (ImagePull, true),
         "Unschedulable" | "SchedulerError" | "NodeAffinity" | "UnexpectedAdmissionError" => {
             (VerdictClass::Unschedulable, true)
         }
@@ -216,6 +227,19 @@ fn by_machine(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
         findings.end.is_some() || matches!(class, Evicted | Preempted | Deadline)
     };
     counts.then(|| rule(class, Confidence::High, format!("the provider says `{word}`")))
+}
+
+/// Returns whether the keeper's word says that the image cannot be had.
+pub(super) fn is_image_reason(word: &str) -> bool {
+    matches!(
+        word,
+        "ErrImagePull"
+            | "ImagePullBackOff"
+            | "InvalidImageName"
+            | "ErrImageNeverPull"
+            | "ImageInspectError"
+            | "RegistryUnavailable"
+    )
 }
 
 /// Judges a machine whose exit told nothing, or that was removed before it had one.

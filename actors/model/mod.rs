@@ -6,6 +6,7 @@ mod ids;
 mod instance;
 mod job;
 mod judge;
+mod life;
 mod observation;
 mod pool;
 mod tail;
@@ -27,6 +28,7 @@ pub use job::{
     OfferStage, OpenOffer,
 };
 pub use judge::{PROVISIONAL_FOR, judge, needs_tail, provisional, signal_of};
+pub use life::{Failure, FailureClass, LifeOutcome, LifeStage, failure_class, refuses_credential};
 pub use observation::{
     Began, JobReading, MachinePhase, MachineView, Observation, RunnerView, Sighting, Stamp, Worker,
 };

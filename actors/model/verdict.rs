@@ -308,6 +308,8 @@ pub struct Findings<'a> {
     pub was_ready: bool,
     /// Whether the machine ever showed a worker.
     pub worked: bool,
+    /// Whether the provider was ever asked to create it; before that only the forge was.
+    pub create_called: bool,
     /// Why we asked it to go, where no registration keeps it any more: then it left because we
     /// told it to.
     pub dismissed: Option<Reason>,

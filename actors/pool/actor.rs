@@ -15,18 +15,18 @@ use actix::{
     WrapFuture,
 };
 
-use super::breaker::Breaker;
+use super::lives::Lives;
 use super::pace::PoolPace;
 use super::reads::live_rows;
 use super::reports::Reports;
-use super::{Demand, InstanceReport, StartOutcome, ToPool};
+use super::{Demand, InstanceReport, ToPool};
 use crate::base::Base;
 use crate::fleet::ToFleet;
 use crate::instance::{self, Capabilities, Child, Links, Origin, Retire, ToInstance};
 use crate::jobs::{Accepts, ToLedger};
 use crate::mail::ActorRef;
 use crate::model::{
-    InstanceId, MachineName, PoolRow, PoolSpec, Refusal, State, Timestamp, Urgency,
+    InstanceId, MachineName, PoolRow, PoolSpec, Refusal, RunnerName, State, Timestamp, Urgency,
 };
 use crate::ports::Controller;
 use crate::registry::{AlreadyOwned, PoolView};
@@ -99,6 +99,8 @@ struct LastShown {
     view: Option<PoolView>,
     accepts: Option<Accepts>,
     breaker: Option<Timestamp>,
+    /// The last failure: whose, and why.
+    failure: Option<(InstanceId, Arc<str>)>,
     empty: bool,
 }
 
@@ -122,7 +124,7 @@ impl PoolSupervisor {
                 let _ = fleet.tell(ToFleet::PoolDied { pool, incarnation, panicked });
             })
         };
-        let breaker = Breaker::restored(row.breaker, base.clock.now());
+        let lives = Lives::new(spec.revision.clone(), row.breaker, base.clock.now());
         Self {
             links: Links { base, capabilities, controller, spec, pool: actor_ref, ledger },
             fleet,
@@ -132,7 +134,7 @@ impl PoolSupervisor {
             quiesced: false,
             demand: Demand::default(),
             reports: Reports::default(),
-            pace: PoolPace::new(breaker),
+            pace: PoolPace::new(lives),
             children: BTreeMap::new(),
             restarts: BTreeMap::new(),
             reviving: BTreeMap::new(),
@@ -170,6 +172,7 @@ impl Handler<Envelope<ToPool>> for PoolSupervisor {
                     self.plan_soon(ctx);
                 }
             }
+            ToPool::RanOn(runner) => self.ran_on(&runner, ctx),
             ToPool::Retire { id, ask } => self.forward_retire(&id, ask),
             ToPool::Adopt { view, home, reply } => self.adopt(view, home, reply, ctx),
             ToPool::Apply(spec) => self.apply(spec, ctx),
@@ -204,29 +207,24 @@ impl PoolSupervisor {
 
     /// Takes what an instance reports of itself.
     fn report(&mut self, report: InstanceReport, ctx: &mut Context<Self>) {
-        let (id, revision) = (report.id.clone(), report.revision.clone());
-        let host = report.host.clone();
-        if report.state == State::Deleted && self.reports.get(&id).is_none() {
+        if report.state == State::Deleted && self.reports.get(&report.id).is_none() {
             return;
         }
-        self.pace.update(&report);
         // An unknown instance was started by an earlier supervisor in its last moments. It holds a
         // place; when its owner's exit is reported, it gets an owner of ours.
-        let outcome = self.reports.update(report);
-        if let (Some(host), Some(outcome)) = (host, outcome) {
-            match outcome {
-                StartOutcome::Ready => self.pace.hosts.ready(&host),
-                StartOutcome::Failed => self.pace.hosts.failed(&host, self.now()),
-            }
-        }
-        if revision == self.links.spec.revision {
-            match outcome {
-                Some(StartOutcome::Ready) => self.pace.breaker.ready(),
-                Some(StartOutcome::Failed) => self.pace.breaker.failed(&id, self.now()),
-                None => {}
-            }
-        }
+        let now = self.now();
+        let report = self.reports.update(report);
+        self.pace.update(report, now);
         self.plan_soon(ctx);
+    }
+
+    /// Takes the late proof that a job ran on a runner whose instance may be gone.
+    fn ran_on(&mut self, runner: &RunnerName, ctx: &mut Context<Self>) {
+        for name in [Some(runner.as_str()), runner.unnumbered()].into_iter().flatten() {
+            if self.pace.lives.proven_late(&InstanceId::new(name)) {
+                self.plan_soon(ctx);
+            }
+        }
     }
 
     fn forward_retire(&mut self, id: &InstanceId, ask: Retire) {
@@ -260,7 +258,7 @@ impl PoolSupervisor {
 
     fn apply(&mut self, spec: Arc<PoolSpec>, ctx: &mut Context<Self>) {
         if spec.revision != self.links.spec.revision {
-            self.pace.breaker = Breaker::default();
+            self.pace.lives.new_revision(spec.revision.clone());
         }
         self.removed = false;
         for child in self.children.values() {

@@ -1,54 +1,86 @@
 //! Holds creation back after repeated failures, and lets one probe find out when it works again.
 //!
 //! ```text
-//!   closed ──3 failures in a row──► open ──wait──► one probe ──ready──► closed
-//!                                    ▲               │ failed: wait twice as long
-//!                                    └───────────────┘ (5 s to 5 min)
+//!   closed ──3 lives failed──► open ──wait──► one probe ──served, or healthy for 10 min──► closed
+//!                               ▲                │ failed: the next wait
+//!                               └────────────────┘ (15 s, 30 s, 1, 2, 4 min, then every 6 min)
 //! ```
 //!
-//! Failures are counted per pool and revision: an edited pool starts at zero, and machines of the
-//! old shape say nothing about the new one. Any instance that becomes ready closes the breaker,
-//! whichever was the probe. Machines that had started when it opened may fail without making the
-//! wait longer.
+//! What counts as a failed life, and what proves that it works again, is decided in
+//! [`lives`](super::lives). Lives that had begun when it opened make the wait no longer.
+//!
+//! It survives a restart by the time at which it opened: the probes go on where their schedule would
+//! be, so that a daemon that restarts in a loop starts no more of them.
 
 use std::time::Duration;
 
-use crate::backoff::doubled;
 use crate::model::{InstanceId, Timestamp, after};
 
-/// How many failures in a row open the breaker.
-const FAILURES_TO_OPEN: u32 = 3;
-const FIRST_PROBE_DELAY: Duration = Duration::from_secs(5);
-const MAX_PROBE_DELAY: Duration = Duration::from_mins(5);
+/// The waits before the probes, from one to the next.
+const PROBE_DELAYS: [Duration; 5] = [
+    Duration::from_secs(15),
+    Duration::from_secs(30),
+    Duration::from_mins(1),
+    Duration::from_mins(2),
+    Duration::from_mins(4),
+];
+/// The wait before each probe after those.
+const LATER_PROBE_DELAY: Duration = Duration::from_mins(6);
 
-/// Remembers how creation went lately.
+/// Whether creation is held, and since when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Breaker {
-    failures: u32,
-    open: Option<OpenBreaker>,
-}
+pub(crate) struct Breaker(Option<OpenBreaker>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OpenBreaker {
     since: Timestamp,
     /// How many probes have failed.
-    rounds: u32,
+    rounds: usize,
     /// When the next probe may start.
     until: Timestamp,
     probe: Option<InstanceId>,
 }
 
 impl Breaker {
-    /// Returns a breaker as an earlier supervisor left it; a probe may start at once.
+    /// Returns a breaker as an earlier supervisor left it, with its probe where that still lives.
     pub(crate) fn restored(open_since: Option<Timestamp>, now: Timestamp) -> Self {
-        let open =
-            open_since.map(|since| OpenBreaker { since, rounds: 0, until: now, probe: None });
-        Self { failures: open.as_ref().map_or(0, |_| FAILURES_TO_OPEN), open }
+        Self(open_since.map(|since| {
+            // A clock that was set back must not hold creation for longer than a wait.
+            let since = since.min(now);
+            let (mut rounds, mut until) = (0, after(since, delay(0)));
+            while until <= now {
+                rounds += 1;
+                until = after(until, delay(rounds));
+            }
+            OpenBreaker { since, rounds, until, probe: None }
+        }))
+    }
+
+    /// Takes a life that began after it opened and is not over for the probe.
+    pub(crate) fn adopt_probe(&mut self, id: &InstanceId) {
+        if let Some(open) = &mut self.0 {
+            open.probe.get_or_insert_with(|| id.clone());
+        }
+    }
+
+    /// Holds creation, if it is not held.
+    pub(crate) fn open(&mut self, now: Timestamp) {
+        self.0.get_or_insert_with(|| OpenBreaker {
+            since: now,
+            rounds: 0,
+            until: after(now, delay(0)),
+            probe: None,
+        });
+    }
+
+    /// Lets creation go on.
+    pub(crate) fn close(&mut self) {
+        self.0 = None;
     }
 
     /// Returns how many may be created now: any number, one probe, or none.
     pub(crate) fn admits(&self, now: Timestamp) -> u32 {
-        match &self.open {
+        match &self.0 {
             None => u32::MAX,
             Some(open) => u32::from(open.probe.is_none() && now >= open.until),
         }
@@ -56,68 +88,39 @@ impl Breaker {
 
     /// Takes that an instance may start; the first one while open is the probe.
     pub(crate) fn began(&mut self, id: &InstanceId) {
-        if let Some(open) = &mut self.open {
-            open.probe.get_or_insert_with(|| id.clone());
-        }
+        self.adopt_probe(id);
     }
 
-    /// Takes that an instance became ready.
-    pub(crate) fn ready(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Takes that an instance never became ready.
-    pub(crate) fn failed(&mut self, id: &InstanceId, now: Timestamp) {
-        self.failures = self.failures.saturating_add(1);
-        match &mut self.open {
-            Some(open) if open.probe.as_ref() == Some(id) => {
-                open.rounds = open.rounds.saturating_add(1);
-                open.until = after(now, wait(open.rounds));
-                open.probe = None;
-            }
-            None if self.failures >= FAILURES_TO_OPEN => {
-                self.open = Some(OpenBreaker {
-                    since: now,
-                    rounds: 0,
-                    until: after(now, wait(0)),
-                    probe: None,
-                });
-            }
-            Some(_) | None => {}
-        }
-    }
-
-    /// Takes that an instance is gone; a probe that went without an outcome proves nothing.
-    pub(crate) fn gone(&mut self, id: &InstanceId, now: Timestamp) {
-        if let Some(open) = &mut self.open
+    /// Takes that an instance failed, is gone or is stuck: if it was the probe, the next one waits
+    /// for longer. A probe that proved nothing is no better than one that failed.
+    pub(crate) fn came_to_nothing(&mut self, id: &InstanceId, now: Timestamp) {
+        if let Some(open) = &mut self.0
             && open.probe.as_ref() == Some(id)
         {
+            open.rounds += 1;
+            open.until = after(now, delay(open.rounds));
             open.probe = None;
-            open.until = after(now, wait(open.rounds));
         }
+    }
+
+    /// Returns whether a life is the probe.
+    pub(crate) fn is_probe(&self, id: &InstanceId) -> bool {
+        self.0.as_ref().is_some_and(|open| open.probe.as_ref() == Some(id))
     }
 
     /// Returns since when creation is held, if it is.
     pub(crate) fn open_since(&self) -> Option<Timestamp> {
-        self.open.as_ref().map(|open| open.since)
+        self.0.as_ref().map(|open| open.since)
     }
 
-    /// Returns when a probe may start, if that is still to come.
-    pub(crate) fn next_probe(&self, now: Timestamp) -> Option<Timestamp> {
-        self.open.as_ref().map(|open| open.until).filter(|until| *until > now)
-    }
-
-    /// Returns why it is open or closed, for people.
-    pub(crate) fn why(&self) -> String {
-        match &self.open {
-            None => "an instance became ready, or the pool was edited".into(),
-            Some(_) => format!("{} instances in a row never became ready", self.failures),
-        }
+    /// Returns when a probe may start, if there is none.
+    pub(crate) fn probe_at(&self) -> Option<Timestamp> {
+        self.0.as_ref().filter(|open| open.probe.is_none()).map(|open| open.until)
     }
 }
 
-fn wait(rounds: u32) -> Duration {
-    doubled(FIRST_PROBE_DELAY, MAX_PROBE_DELAY, rounds)
+fn delay(rounds: usize) -> Duration {
+    PROBE_DELAYS.get(rounds).copied().unwrap_or(LATER_PROBE_DELAY)
 }
 
 #[cfg(test)]
@@ -130,73 +133,82 @@ mod tests {
 
     fn opened() -> Breaker {
         let mut breaker = Breaker::default();
-        for name in ["a", "b", "c"] {
-            breaker.failed(&name.into(), at(0));
-        }
+        breaker.open(at(0));
         breaker
-    }
-
-    #[test]
-    fn two_failures_hold_nothing_and_the_third_in_a_row_does() {
-        let mut breaker = Breaker::default();
-        breaker.failed(&"a".into(), at(0));
-        breaker.failed(&"b".into(), at(0));
-        assert_eq!(breaker.admits(at(0)), u32::MAX);
-        breaker.ready();
-        breaker.failed(&"c".into(), at(0));
-        assert_eq!(breaker.admits(at(0)), u32::MAX, "they were not in a row");
-        assert_eq!(opened().admits(at(0)), 0);
-        assert_eq!(opened().open_since(), Some(at(0)));
     }
 
     #[test]
     fn one_probe_goes_when_the_wait_is_over() {
         let mut breaker = opened();
-        assert_eq!(breaker.admits(at(4)), 0);
-        assert_eq!(breaker.next_probe(at(4)), Some(at(5)));
-        assert_eq!(breaker.admits(at(5)), 1);
+        assert_eq!((breaker.admits(at(14)), breaker.probe_at()), (0, Some(at(15))));
+        assert_eq!(breaker.admits(at(15)), 1);
         breaker.began(&"probe".into());
         assert_eq!(breaker.admits(at(600)), 0, "one probe at a time");
-        breaker.ready();
-        assert_eq!(breaker.admits(at(600)), u32::MAX);
-        assert_eq!(breaker.open_since(), None);
+        breaker.close();
+        assert_eq!((breaker.admits(at(600)), breaker.open_since()), (u32::MAX, None));
     }
 
     #[test]
-    fn each_failed_probe_doubles_the_wait_up_to_five_minutes() {
+    fn each_probe_that_comes_to_nothing_prolongs_the_wait_up_to_six_minutes() {
         let mut breaker = opened();
-        let mut now = 5;
-        for expected in [10, 20, 40, 80, 160, 300, 300] {
+        let mut now = 15;
+        for expected in [30, 60, 120, 240, 360, 360, 360] {
             breaker.began(&"probe".into());
-            breaker.failed(&"probe".into(), at(now));
-            assert_eq!(breaker.next_probe(at(now)), Some(at(now + expected)));
+            breaker.came_to_nothing(&"probe".into(), at(now));
+            assert_eq!(breaker.probe_at(), Some(at(now + expected)));
             now += expected;
         }
     }
 
     #[test]
-    fn those_that_started_before_it_opened_do_not_prolong_the_wait() {
+    fn probes_that_fail_at_once_are_13_in_the_first_hour_and_10_in_each_later_one() {
+        let mut breaker = opened();
+        let mut probes = [0; 4];
+        for second in 0..4 * 3_600 {
+            if breaker.admits(at(second)) == 1 {
+                probes[usize::try_from(second / 3_600).unwrap()] += 1;
+                breaker.began(&"probe".into());
+                breaker.came_to_nothing(&"probe".into(), at(second));
+            }
+        }
+        assert_eq!(probes, [13, 10, 10, 10]);
+    }
+
+    #[test]
+    fn those_that_began_before_it_opened_do_not_prolong_the_wait() {
         let mut breaker = opened();
         for name in ["d", "e", "f"] {
-            breaker.failed(&name.into(), at(1));
+            breaker.came_to_nothing(&name.into(), at(1));
         }
-        assert_eq!(breaker.admits(at(5)), 1);
+        assert_eq!(breaker.admits(at(15)), 1);
     }
 
     #[test]
-    fn a_probe_that_vanishes_makes_room_for_another() {
+    fn a_daemon_that_restarts_every_ten_seconds_starts_no_more_probes() {
+        let mut probes = 0;
         let mut breaker = opened();
-        breaker.began(&"probe".into());
-        breaker.gone(&"probe".into(), at(6));
-        assert_eq!(breaker.admits(at(10)), 0);
-        assert_eq!(breaker.admits(at(11)), 1);
+        for second in 0..3_600 {
+            if second % 10 == 9 {
+                breaker = Breaker::restored(breaker.open_since(), at(second));
+            }
+            if breaker.admits(at(second)) == 1 {
+                probes += 1;
+                breaker.began(&"probe".into());
+                breaker.came_to_nothing(&"probe".into(), at(second));
+            }
+        }
+        assert!((1..=13).contains(&probes), "{probes} probes in an hour");
+        assert_eq!(breaker.open_since(), Some(at(0)));
     }
 
     #[test]
-    fn a_restart_keeps_it_open_and_may_probe_at_once() {
-        let breaker = Breaker::restored(Some(at(3)), at(50));
-        assert_eq!(breaker.open_since(), Some(at(3)));
-        assert_eq!(breaker.admits(at(50)), 1);
+    fn a_restart_keeps_it_open_and_waits_for_no_longer_than_a_wait() {
+        for (restart, probe) in [(3, 15), (15, 45), (50, 105), (10_000, 10_185)] {
+            let breaker = Breaker::restored(Some(at(0)), at(restart));
+            assert_eq!(breaker.probe_at(), Some(at(probe)), "after {restart} s");
+        }
+        let ahead = Breaker::restored(Some(at(9_000)), at(50));
+        assert_eq!(ahead.probe_at(), Some(at(65)), "the clock was set back");
         assert_eq!(Breaker::restored(None, at(50)).admits(at(50)), u32::MAX);
     }
 }

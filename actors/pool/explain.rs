@@ -1,7 +1,7 @@
 //! Explains why a pool has as many instances as it has.
 
 use crate::model::{Event, State, Timestamp, elapsed};
-use crate::registry::PoolView;
+use crate::registry::{PoolFailure, PoolView};
 
 /// How many of a pool's last events are listed.
 const MAX_EVENTS: usize = 5;
@@ -43,10 +43,12 @@ fn holding_back(view: &PoolView, now: Timestamp) -> Vec<String> {
     if let Some(since) = view.breaker {
         lines.push(format!(
             "creation is held after repeated failures for {}; one probe at a time finds out \
-             when it works again",
-            span(since, now)
+             when it works again{}",
+            span(since, now),
+            next_probe(view, now)
         ));
     }
+    lines.extend(view.failing.as_ref().map(|failing| failing_line(failing, now)));
     let held = view.states.total();
     if held >= view.max && view.demand > 0 {
         lines.push(format!("it is at its maximum of {}", view.max));
@@ -74,6 +76,29 @@ fn holding_back(view: &PoolView, now: Timestamp) -> Vec<String> {
     lines
 }
 
+fn next_probe(view: &PoolView, now: Timestamp) -> String {
+    match view.failing.as_ref().and_then(|failing| failing.next_probe) {
+        Some(at) if at > now => format!("; the next starts in {}", span(now, at)),
+        Some(_) | None => String::new(),
+    }
+}
+
+fn failing_line(failing: &PoolFailure, now: Timestamp) -> String {
+    let PoolFailure { failures, instance, at, failure, .. } = failing;
+    let count = match failures {
+        0 | 1 => "the last instance failed".to_owned(),
+        more => format!("the last {more} instances failed without one that served"),
+    };
+    format!(
+        "{count}; `{instance}`, {} ago, at stage {}, fault of the {}: {}. {}",
+        span(*at, now),
+        failure.stage,
+        failure.class,
+        failure.error,
+        failure.advice
+    )
+}
+
 fn event_line(event: &Event, now: Timestamp) -> String {
     format!("{} ago: {}", span(event.last_at, now), event.what)
 }
@@ -84,25 +109,18 @@ fn span(then: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::model::StateCounts;
+    use crate::model::after;
+    use crate::model::{Failure, FailureClass, LifeStage, StateCounts};
+    use crate::pool::fixtures::view;
 
     #[test]
     fn a_pool_says_what_holds_it_back() {
         let now = Timestamp::UNIX_EPOCH;
-        let mut view = PoolView {
-            id: "linux".into(),
-            states: [(State::Busy, 2), (State::Deleting, 1)].into_iter().collect(),
-            demand: 4,
-            oldest: None,
-            want: 3,
-            max: 3,
-            draining: false,
-            breaker: None,
-            settled: true,
-            stuck: 1,
-            shunned: vec![],
-        };
+        let states = [(State::Busy, 2), (State::Deleting, 1)].into_iter().collect();
+        let mut view = PoolView { states, demand: 4, want: 3, stuck: 1, ..view("linux") };
         let text = explain_pool(&view, &[], now).join("\n");
         assert!(text.contains("target 3 of 3"), "{text}");
         assert!(text.contains("2 busy, 1 deleting"), "{text}");
@@ -118,10 +136,23 @@ mod tests {
         view.settled = false;
         view.breaker = Some(now);
         view.states = StateCounts::default();
+        let failure = Failure {
+            stage: LifeStage::Create,
+            class: FailureClass::Credential,
+            provisional: false,
+            error: "AuthFailure: the key has expired".into(),
+            advice: "Renew the credential.".into(),
+        };
+        let (instance, next_probe) = ("linux-a".into(), Some(after(now, Duration::from_secs(15))));
+        view.failing =
+            Some(PoolFailure { failures: 3, since: now, instance, at: now, failure, next_probe });
         let text = explain_pool(&view, &[], now).join("\n");
         assert!(text.contains("no instances"), "{text}");
         assert!(text.contains("it drains"), "{text}");
         assert!(text.contains("not every machine it started with is checked"), "{text}");
         assert!(text.contains("one probe"), "{text}");
+        assert!(text.contains("the next starts in 15 s"), "{text}");
+        assert!(text.contains("the last 3 instances failed"), "{text}");
+        assert!(text.contains("fault of the credential: AuthFailure: the key has expired"));
     }
 }

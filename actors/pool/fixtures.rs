@@ -14,16 +14,16 @@ use super::reports::of_new;
 use crate::base::Base;
 use crate::instance::{Permit, requested_row};
 use crate::model::{
-    Began, Binding, Epoch, Event, ExitRecord, HostName, Instance, InstanceId, Job, JobId,
-    JobNotice, Labels, MachineName, MachinePhase, MachineSpec, MachineView, Policy, PoolId,
-    PoolRow, PoolSpec, ProviderId, Revision, Scope, Stamp, State, Subject, Timestamp, Urgency,
-    Version, Worker, WriteId, after,
+    Began, Binding, Epoch, Event, ExitRecord, Failure, FailureClass, HostName, Instance,
+    InstanceId, Job, JobId, JobNotice, Labels, LifeOutcome, LifeStage, MachineName, MachinePhase,
+    MachineSpec, MachineView, Policy, PoolId, PoolRow, PoolSpec, ProviderId, Revision, Scope,
+    Stamp, State, StateCounts, Subject, Timestamp, Urgency, Version, Worker, WriteId, after,
 };
 use crate::ports::{
     Chance, Clock, Controller, InstanceRows, InstanceSave, Jit, QuarantinedRow, RecordKey, Records,
     SaveError, Seal, SpawnedTask, Spawner, StoreError,
 };
-use crate::registry::Registry;
+use crate::registry::{PoolView, Registry};
 
 /// Returns what names a row of pool `linux` that cannot be decoded.
 pub(crate) fn quarantined(id: &str) -> QuarantinedRow {
@@ -252,6 +252,37 @@ pub(crate) fn report(id: &str, state: State) -> InstanceReport {
         occupies: state != State::Deleted,
         ..of_new(id.into(), Revision::from("new"), at(0))
     }
+}
+
+/// Returns a pool of at most three without instances, as the registry shows it.
+pub(crate) fn view(id: &str) -> PoolView {
+    PoolView {
+        id: id.into(),
+        states: StateCounts::default(),
+        demand: 0,
+        oldest: None,
+        want: 0,
+        max: 3,
+        draining: false,
+        breaker: None,
+        settled: true,
+        stuck: 0,
+        shunned: vec![],
+        failing: None,
+        proven: None,
+    }
+}
+
+/// Returns a report of an instance whose runner left with exit 1 before it served.
+pub(crate) fn failed(id: &str, state: State) -> InstanceReport {
+    let failure = Failure {
+        stage: LifeStage::Boot,
+        class: FailureClass::Runner,
+        provisional: false,
+        error: "exit code 1".into(),
+        advice: "Read the log tail.".into(),
+    };
+    InstanceReport { outcome: Some(LifeOutcome::Failed(failure)), ..report(id, state) }
 }
 
 pub(crate) fn reports<const N: usize>(

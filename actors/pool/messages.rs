@@ -5,7 +5,8 @@ use std::sync::Arc;
 use crate::instance::{Consent, Permit, Retire};
 use crate::mail::Reply;
 use crate::model::{
-    Home, HostName, InstanceId, MachineView, PoolSpec, Refusal, Revision, State, Timestamp, Urgency,
+    Home, HostName, InstanceId, LifeOutcome, MachineView, PoolSpec, Refusal, Revision, RunnerName,
+    State, Timestamp, Urgency,
 };
 
 /// A message to a pool.
@@ -21,6 +22,8 @@ pub enum ToPool {
     },
     /// How much work waits for it.
     Demand(Demand),
+    /// The forge names a runner that a job ran on, and its instance has no owner any more.
+    RanOn(RunnerName),
     /// The reaper asks an instance to retire; spends the pool's budget.
     Retire {
         id: InstanceId,
@@ -76,16 +79,8 @@ pub struct InstanceReport {
     pub stuck: bool,
     /// Whether it works and its job is not known yet.
     pub unnamed: bool,
-    /// How it ended, where that says something about the pool's health.
-    pub outcome: Option<StartOutcome>,
-}
-
-/// Tells what an instance's life says about its pool's health.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartOutcome {
-    Ready,
-    /// It never became ready: create or boot failed.
-    Failed,
+    /// What its life came to, once that is known.
+    pub outcome: Option<LifeOutcome>,
 }
 
 /// Tells how much work waits for a pool.

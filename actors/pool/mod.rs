@@ -1,8 +1,9 @@
 //! A pool: how many instances there should be, and which of them may go.
 //!
 //! A pool keeps what its instances last reported (`reports`), decides from it how many to create
-//! and which to ask to retire (`plan`, a pure function), and paces that: permits, a budget, a
-//! breaker and hosts to avoid (`pace`, `breaker`, `hosts`). The supervisor is the shell around them
+//! and which to ask to retire (`plan`, a pure function), and paces that: permits, a budget (`pace`),
+//! and what the lives of its instances came to (`lives`): a breaker and hosts to avoid (`breaker`,
+//! `hosts`). The supervisor is the shell around them
 //! (`actor`): it gives every row an owner and replaces an owner that dies (`actor/owners`), and it
 //! carries plans out (`actor/planning`).
 //!
@@ -18,11 +19,13 @@
 //! says `deleted`.
 
 mod actor;
+mod blame;
 mod breaker;
 mod explain;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod hosts;
+mod lives;
 mod messages;
 mod pace;
 mod plan;
@@ -30,7 +33,8 @@ mod reads;
 mod reports;
 
 pub(crate) use actor::{PoolStart, start};
+pub use blame::blamed_images;
 pub use explain::explain_pool;
-pub use messages::{Demand, InstanceReport, RetireAnswer, StartOutcome, ToPool};
+pub use messages::{Demand, InstanceReport, RetireAnswer, ToPool};
 #[cfg(feature = "testing")]
 pub(crate) use plan::{PlanLimits, plan};

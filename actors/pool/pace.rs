@@ -1,7 +1,7 @@
 //! How fast: start permits, delete permits, and the budget for asking instances to retire.
 //!
 //! An instance holds its start permit from the grant until it is ready, has failed or is
-//! gone, and its delete permit until the provider confirmed the absence. Both are read off
+//! gone (longer while lives fail: see [`lives`](super::lives)), and its delete permit until the provider confirmed the absence. Both are read off
 //! the reports, so a permit cannot leak: only grants that no report shows yet are remembered.
 //! A stuck deletion gives its permit back, or 32 of them would hold up all others.
 
@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::InstanceReport;
-use super::breaker::Breaker;
-use super::hosts::Hosts;
+use super::lives::Lives;
 use crate::instance::Permit;
 use crate::model::{HostName, InstanceId, Policy, State, Timestamp, after, elapsed};
 
@@ -20,16 +19,14 @@ const DELETE_PERMITS: u32 = 32;
 const RETIRE_BUDGET_WINDOW: Duration = Duration::from_mins(1);
 
 /// Remembers what was permitted and spent.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct PoolPace {
     /// Permits that were granted and that no report shows in use yet.
     granted: BTreeMap<InstanceId, Permit>,
-    /// Hosts that were ever seen; each can take its share of starts.
-    pub(crate) hosts: Hosts,
     /// When instances were asked to retire, within the last minute.
     spent: VecDeque<Timestamp>,
-    /// Whether creation is held after failures.
-    pub(crate) breaker: Breaker,
+    /// What lives came to, and whether creation is held after failures.
+    pub(crate) lives: Lives,
 }
 
 /// Holds which instances wait for which permit, the longest waiting first, and how many are free.
@@ -44,16 +41,14 @@ pub(crate) struct PermitQueue {
 }
 
 impl PoolPace {
-    /// Returns the pace of a pool whose breaker is in this position.
-    pub(crate) fn new(breaker: Breaker) -> Self {
-        Self { breaker, ..Self::default() }
+    /// Returns the pace of a pool with these lives.
+    pub(crate) fn new(lives: Lives) -> Self {
+        Self { granted: BTreeMap::new(), spent: VecDeque::new(), lives }
     }
 
-    /// Takes what a report shows: its host, and a permit that is in use by now.
-    pub(crate) fn update(&mut self, report: &InstanceReport) {
-        if let Some(host) = &report.host {
-            self.hosts.seen(host);
-        }
+    /// Takes what a report shows: what its life came to, and a permit that is in use by now.
+    pub(crate) fn update(&mut self, report: &InstanceReport, now: Timestamp) {
+        self.lives.report(report, now);
         if self.granted.get(&report.id).is_some_and(|permit| waits_in(*permit) != report.state) {
             self.granted.remove(&report.id);
         }
@@ -67,13 +62,13 @@ impl PoolPace {
     /// Removes an instance that is deleted.
     pub(crate) fn remove(&mut self, id: &InstanceId, now: Timestamp) {
         self.granted.remove(id);
-        self.breaker.gone(id, now);
+        self.lives.gone(id, now);
     }
 
     /// Remembers that a permit was granted.
-    pub(crate) fn grant(&mut self, id: &InstanceId, permit: Permit) {
+    pub(crate) fn grant(&mut self, id: &InstanceId, permit: Permit, now: Timestamp) {
         if permit == Permit::Start {
-            self.breaker.began(id);
+            self.lives.began(id, now);
         }
         self.granted.insert(id.clone(), permit);
     }
@@ -100,8 +95,11 @@ impl PoolPace {
                 },
             }
         }
+        let unproven = self.lives.unproven(reports).count();
         PermitQueue {
-            free_starts: starting.free(policy, self.hosts.len()),
+            free_starts: starting
+                .free(policy, self.lives.hosts().len())
+                .min(policy.start_permits.saturating_sub(starting.all + unproven)),
             free_deletes: DELETE_PERMITS.saturating_sub(deleting),
             starts: longest_waiting(starts),
             deletes: longest_waiting(deletes),
@@ -125,14 +123,13 @@ impl PoolPace {
         true
     }
 
-    /// Returns when pace alone will allow more: the budget is refilled, or a probe may start.
+    /// Returns when the budget alone will allow more.
     pub(crate) fn next_plan(&self, policy: &Policy, now: Timestamp) -> Option<Timestamp> {
-        let budget = (self.budget(policy, now) == 0)
+        (self.budget(policy, now) == 0)
             .then(|| {
                 self.spent.iter().map(|at| after(*at, RETIRE_BUDGET_WINDOW)).find(|at| *at > now)
             })
-            .flatten();
-        [budget, self.breaker.next_probe(now)].into_iter().flatten().min()
+            .flatten()
     }
 }
 

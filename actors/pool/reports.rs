@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::plan::PoolTally;
-use super::{Demand, InstanceReport, StartOutcome};
+use super::{Demand, InstanceReport};
 use crate::instance::is_unnamed;
 use crate::jobs::Accepts;
 use crate::model::{
-    Instance, InstanceId, PoolSpec, Revision, State, StateCounts, Timestamp, Urgency, after, is_due,
+    Instance, InstanceId, LifeOutcome, PoolSpec, Revision, State, StateCounts, Timestamp, Urgency,
+    after, is_due,
 };
 use crate::mutants::{self, Mutant};
 use crate::registry::PoolView;
@@ -64,8 +65,8 @@ impl Reports {
         self.by_instance.insert(report.id.clone(), report);
     }
 
-    /// Takes a report; returns its outcome if that is new.
-    pub(crate) fn update(&mut self, mut report: InstanceReport) -> Option<StartOutcome> {
+    /// Takes a report. A life that served stays one that did, whatever its row shows later.
+    pub(crate) fn update(&mut self, mut report: InstanceReport) -> &InstanceReport {
         if mutants::is(Mutant::SlotFreedTwice) && report.state == State::Deleting {
             report.occupies = false;
         }
@@ -73,10 +74,12 @@ impl Reports {
         if report.checked {
             self.unchecked.remove(&report.id);
         }
-        let earlier = self.by_instance.get(&report.id).and_then(|known| known.outcome);
-        let new = report.outcome.filter(|outcome| Some(*outcome) != earlier);
-        self.by_instance.insert(report.id.clone(), report);
-        new
+        let id = report.id.clone();
+        let known = self.by_instance.get(&id).and_then(|known| known.outcome.as_ref());
+        if known == Some(&LifeOutcome::Served) {
+            report.outcome = Some(LifeOutcome::Served);
+        }
+        self.by_instance.entry(id).insert_entry(report).into_mut()
     }
 
     /// Remembers that an instance was asked to retire.
@@ -184,6 +187,8 @@ impl Reports {
             settled: self.is_settled(),
             stuck: u32::try_from(stuck).unwrap_or(u32::MAX),
             shunned: Vec::new(),
+            failing: None,
+            proven: None,
         }
     }
 }
@@ -204,23 +209,7 @@ pub(crate) fn of_row(row: &Instance) -> InstanceReport {
         checked: false,
         stuck: false,
         unnamed: is_unnamed(row),
-        // An outcome of before the start must not count again.
-        outcome: match (row.ready_at, row.state) {
-            (Some(_), _) => Some(StartOutcome::Ready),
-            (None, State::Ended | State::PendingDelete | State::Deleting | State::Deleted) => {
-                Some(StartOutcome::Failed)
-            }
-            (
-                None,
-                State::PendingCreate
-                | State::Creating
-                | State::Starting
-                | State::Idle
-                | State::Reserved
-                | State::Busy
-                | State::Retiring,
-            ) => None,
-        },
+        outcome: row.executing.as_ref().map(|_| LifeOutcome::Served),
     }
 }
 
@@ -300,12 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_is_new_once() {
+    fn a_life_that_served_stays_one_that_did() {
         let mut reports = Reports::default();
-        let failed =
-            InstanceReport { outcome: Some(StartOutcome::Failed), ..report("a", State::Ended) };
-        assert_eq!(reports.update(failed.clone()), Some(StartOutcome::Failed));
-        assert_eq!(reports.update(failed), None);
+        let served =
+            InstanceReport { outcome: Some(LifeOutcome::Served), ..report("a", State::Busy) };
+        reports.update(served);
+        let ended = reports.update(report("a", State::Ended));
+        assert_eq!(ended.outcome, Some(LifeOutcome::Served));
     }
 
     #[test]

@@ -143,6 +143,8 @@ pub enum Fate {
     NeverBoots,
     /// It is up, and its runner never reaches the forge.
     NeverConnects,
+    /// Its runner leaves with this exit code before it reaches the forge.
+    Exits(i32),
     /// Its provider never gets it up, and has this word for it.
     StuckAs(&'static str),
     /// Dies after so many milliseconds, this way.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ostler_actors::model::{End, Instance, InstanceId, PoolId, State};
 use ostler_actors::registry::PoolView;
-use ostler_actors::testing::{JobStage, Moment, Seen, Watched};
+use ostler_actors::testing::{JobStage, Moment, Observed, Seen, Watched};
 
 /// Returns the least and the most rows that were like this at once, from a moment on.
 pub(super) fn at_once(
@@ -50,6 +50,12 @@ pub(super) fn seen(world: &Watched, since: Moment, like: impl Fn(&Seen) -> bool)
 /// Counts the calls to make a machine from a moment on.
 pub(super) fn creates(world: &Watched, since: Moment) -> usize {
     seen(world, since, |what| matches!(what, Seen::CreateCalled { .. }))
+}
+
+/// Counts the registrations that were made in a span of time.
+pub(super) fn registrations(world: &Watched, from: Moment, to: Moment) -> usize {
+    let minted = |seen: &&Observed| matches!(seen.what, Seen::Minted { .. });
+    world.history().iter().filter(minted).filter(|seen| (from..to).contains(&seen.at)).count()
 }
 
 /// Counts how often the daemon was started, the first time included.

@@ -5,6 +5,8 @@ use crate::registry::PoolView;
 
 fn view() -> PoolView {
     PoolView {
+        failing: None,
+        proven: None,
         id: linux(),
         states: [(State::Busy, 2), (State::Starting, 1)].into_iter().collect(),
         demand: 4,

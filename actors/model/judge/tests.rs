@@ -24,6 +24,7 @@ fn verdict_of(end: Option<&End>, warrant: WarrantKind, job: JobStatus) -> Verdic
         job,
         was_ready: true,
         worked: false,
+        create_called: true,
         dismissed: None,
         setup: SetupStory::Untold,
     })
@@ -161,6 +162,7 @@ fn an_image_that_cannot_be_pulled_explains_a_machine_that_never_began() {
             job,
             was_ready: false,
             worked: false,
+            create_called: true,
             dismissed: None,
             setup: SetupStory::Untold,
         })
@@ -187,6 +189,7 @@ fn a_machine_that_ended_while_it_was_being_removed_keeps_its_own_verdict() {
             job,
             was_ready: true,
             worked: false,
+            create_called: true,
             dismissed: None,
             setup: SetupStory::Untold,
         })
@@ -217,6 +220,7 @@ fn code_and_reason_are_never_mixed_from_two_reads() {
         job: JobStatus::Running,
         was_ready: true,
         worked: false,
+        create_called: true,
         dismissed: None,
         setup: SetupStory::Untold,
     };
@@ -277,6 +281,7 @@ fn one_that_leaves_on_request_is_removed_and_not_wasted() {
             job,
             was_ready,
             worked: false,
+            create_called: true,
             dismissed,
             setup,
         })
@@ -310,18 +315,19 @@ fn a_machine_let_go_because_it_was_not_ready_in_time_failed_to_boot() {
         let (warrant, job) = (WarrantKind::Idle, JobStatus::None);
         let exit_report = &exit_report;
         let setup = SetupStory::Untold;
-        let worked = false;
-        judge(&Findings {
+        let (worked, create_called) = (false, true);
+        let findings = Findings {
             end: None,
             warrant,
             exit_report,
             job,
             was_ready,
             worked,
+            create_called,
             dismissed,
             setup,
-        })
-        .class
+        };
+        judge(&findings).class
     };
     assert_eq!(judged(false, Some(Reason::BootDeadline)), VerdictClass::BootFailed);
     assert_eq!(judged(true, Some(Reason::BootDeadline)), VerdictClass::Removed, "late, but ready");
@@ -418,6 +424,7 @@ proptest! {
             job: job.clone(),
             was_ready,
             worked: false,
+            create_called: true,
             dismissed,
             setup: SetupStory::Untold,
         };
@@ -457,6 +464,7 @@ fn what_else_a_provider_tells_is_evidence() {
         job,
         was_ready: true,
         worked: false,
+        create_called: true,
         dismissed: None,
         setup,
     };
@@ -485,6 +493,7 @@ fn a_machine_that_gave_up_is_a_boot_failure_with_its_own_message() {
         worked: false,
         dismissed: None,
         was_ready,
+        create_called: true,
         setup,
     };
     let verdict = judge(&findings(false, SetupStory::Heard(&last)));
@@ -494,4 +503,32 @@ fn a_machine_that_gave_up_is_a_boot_failure_with_its_own_message() {
     assert_eq!(served.class, VerdictClass::Removed, "it was ready after all");
     let silent = judge(&findings(false, SetupStory::Silent));
     assert!(silent.evidence.iter().any(|it| it == "its machine never called back"));
+}
+
+#[test]
+fn a_registration_that_the_forge_refused_is_not_explained_by_the_provider() {
+    let judged = |why: &str, create_called| {
+        let end = End::NotCreated { why: why.into() };
+        let exit_report = ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] };
+        judge(&Findings {
+            end: Some(&end),
+            warrant: WarrantKind::OwnEnd,
+            exit_report: &exit_report,
+            job: JobStatus::None,
+            was_ready: false,
+            create_called,
+            dismissed: None,
+            setup: SetupStory::Untold,
+        })
+    };
+    let refused = judged("GitHub does not accept token 1: 401 Bad credentials", false);
+    assert_eq!((refused.class, refused.fault), (VerdictClass::CreateFailed, Fault::Forge));
+    assert!(refused.advice.contains("credential") && !refused.advice.contains("quota"));
+    let refused = judged("GitHub answered 422: no such group", false);
+    assert_eq!(refused.fault, Fault::Forge);
+    assert!(!refused.advice.contains("quota"), "{}", refused.advice);
+    let refused = judged("exit status 1: AuthFailure", true);
+    assert_eq!(refused.fault, Fault::Provider);
+    assert!(refused.advice.contains("credential"), "{}", refused.advice);
+    assert!(judged("exceeded the limit of 40 machines", true).advice.contains("quota"));
 }

@@ -31,6 +31,7 @@ impl PoolSupervisor {
             rows.retain(|row| row.state != State::Deleting);
         }
         this.reports.restore(&rows, this.now());
+        this.pace.lives.restore(&rows);
         for row in rows {
             let id = row.id.clone();
             if this.start_owner(id.clone(), Origin::Row(Box::new(row))).is_err() {

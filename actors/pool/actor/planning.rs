@@ -14,6 +14,7 @@ use crate::instance::{Origin, Permit, Retire, ToInstance};
 use crate::jobs::ToLedger;
 use crate::mail::Reply;
 use crate::model::{InstanceId, Reason, Timestamp, Urgency};
+use crate::registry::PoolFailure;
 
 impl PoolSupervisor {
     /// Plans a moment later, once for all messages until then. The delay grows with the pool,
@@ -37,10 +38,11 @@ impl PoolSupervisor {
                  without waiting longer, and its place stays held"
             );
         }
+        self.pace.lives.tick(self.reports.reports(), now);
         let limits = PlanLimits {
             draining: self.draining(),
             settled: self.reports.is_settled(),
-            healthy: self.pace.breaker.open_since().is_none(),
+            healthy: self.pace.lives.held_since().is_none(),
             admits: self.grant_permits(now),
             budget: self.pace.budget(&self.links.spec.policy, now),
             quarantined: self.reports.quarantined(),
@@ -57,6 +59,7 @@ impl PoolSupervisor {
             self.ask_to_retire(&id, reason, want, now);
         }
         self.show(want, now);
+        self.warn_of_failure();
         self.plan_again_at(next_plan, now, ctx);
     }
 
@@ -80,7 +83,7 @@ impl PoolSupervisor {
         if self.draining() || !self.reports.is_settled() {
             return 0;
         }
-        let mut starts = queue.free_starts.min(self.pace.breaker.admits(now));
+        let mut starts = queue.free_starts.min(self.pace.lives.admits(now));
         for id in queue.starts {
             if starts > 0 && self.permit(&id, Permit::Start) {
                 starts -= 1;
@@ -91,14 +94,15 @@ impl PoolSupervisor {
 
     fn permit(&mut self, id: &InstanceId, permit: Permit) -> bool {
         let Some(child) = self.children.get(id) else { return false };
-        let shunned = self.pace.hosts.shunned(self.now());
+        let now = self.now();
+        let shunned = self.pace.lives.hosts().shunned(now);
         if permit == Permit::Start && !shunned.is_empty() {
             let hosts = shunned.into_iter().map(|(host, _)| host).collect();
             let _ = child.mailbox.tell(ToInstance::Avoid(hosts));
         }
         let sent = child.mailbox.tell(ToInstance::Permit(permit)).is_ok();
         if sent {
-            self.pace.grant(id, permit);
+            self.pace.grant(id, permit, now);
         }
         sent
     }
@@ -137,14 +141,16 @@ impl PoolSupervisor {
     fn show(&mut self, want: u32, now: Timestamp) {
         let (spec, pool) = (&self.links.spec, &self.links.spec.id);
         let draining = self.draining();
-        let breaker = self.pace.breaker.open_since();
+        let breaker = self.pace.lives.held_since();
         let mut view = self.reports.view(spec, self.demand, want, draining, breaker);
-        view.shunned = self.pace.hosts.shunned(now);
+        view.shunned = self.pace.lives.hosts().shunned(now);
+        view.failing = self.pace.lives.view();
+        view.proven = self.pace.lives.proven();
         if self.shown.view.as_ref() != Some(&view) {
             self.links.base.registry.show_pool(view.clone());
             self.shown.view = Some(view);
         }
-        let held = self.pace.breaker.admits(now) == 0;
+        let held = self.pace.lives.admits(now) == 0;
         let accepts = self.reports.accepts(spec, draining, held);
         if self.shown.accepts != Some(accepts) {
             self.shown.accepts = Some(accepts);
@@ -152,7 +158,7 @@ impl PoolSupervisor {
         }
         if self.shown.breaker != breaker {
             self.shown.breaker = breaker;
-            let why = self.pace.breaker.why();
+            let why = self.pace.lives.why();
             let _ = self.fleet.tell(ToFleet::Breaker { pool: pool.clone(), open: breaker, why });
         }
         let empty = self.removed && self.reports.is_empty() && self.adopting.is_empty();
@@ -160,6 +166,23 @@ impl PoolSupervisor {
             let _ = self.fleet.tell(ToFleet::PoolEmpty(pool.clone()));
         }
         self.shown.empty = empty;
+    }
+
+    /// Logs why the last life failed, once for each that tells something new.
+    fn warn_of_failure(&mut self) {
+        let failing = self.pace.lives.view();
+        let shown = failing.as_ref().map(|it| (it.instance.clone(), it.failure.error.clone()));
+        if self.shown.failure == shown {
+            return;
+        }
+        self.shown.failure = shown;
+        let Some(PoolFailure { failures, instance, failure, .. }) = failing else { return };
+        let pool = &self.links.spec.id;
+        warn!(
+            pool.id = %pool, instance.id = %instance, stage = %failure.stage, class = %failure.class,
+            "pool `{pool}`: {failures} of its instances failed without one that served; {instance} failed at \
+             stage {} ({}): {}. {}", failure.stage, failure.class, failure.error, failure.advice
+        );
     }
 
     /// Sets the timer for when time alone changes the plan.
@@ -173,7 +196,8 @@ impl PoolSupervisor {
             ctx.cancel_future(alarm);
         }
         let paced = self.pace.next_plan(&self.links.spec.policy, now);
-        let next = [planned, paced, self.reports.next_lapse()].into_iter().flatten().min();
+        let lives = self.pace.lives.next_tick(self.reports.reports(), now);
+        let next = [planned, paced, lives, self.reports.next_lapse()].into_iter().flatten().min();
         self.alarm = next.map(|at| {
             let wait = crate::model::elapsed(now, at).max(Duration::from_millis(1));
             ctx.run_later(wait, |this, ctx| {

@@ -7,12 +7,13 @@ use std::time::Duration;
 use super::*;
 use crate::instance::Permit;
 use crate::mail::{Mailbox, Reply};
+use crate::model::LifeOutcome;
 use crate::model::{Instance, Reason, State};
 use crate::mutants::{self, Mutant};
+use crate::pool::InstanceReport;
 use crate::pool::fixtures::{
-    TestPorts, a_moment, controller, machine, perform, quarantined, report, row, spec,
+    TestPorts, a_moment, controller, failed, machine, perform, quarantined, report, row, spec,
 };
-use crate::pool::{InstanceReport, StartOutcome};
 use crate::registry::{Entry, Registry};
 
 /// Stands in for the instances, and keeps what the pool sends.
@@ -389,18 +390,14 @@ fn a_machine_is_adopted_once() {
 }
 
 #[test]
-fn three_failures_hold_creation_until_a_probe_becomes_ready() {
+fn three_failures_hold_creation_until_a_probe_serves() {
     perform(async {
         let fakes = with_rows([]);
         let setup = PoolSetup::start(Arc::clone(&fakes), spec(0, 3), false);
         setup.want(3);
         a_moment().await;
         for id in fakes.created() {
-            let failed = InstanceReport {
-                outcome: Some(StartOutcome::Failed),
-                ..report(id.as_str(), State::Deleted)
-            };
-            setup.tell(ToPool::Report(failed));
+            setup.tell(ToPool::Report(failed(id.as_str(), State::Deleted)));
             setup.end(id.as_str(), true);
         }
         a_moment().await;
@@ -410,15 +407,21 @@ fn three_failures_hold_creation_until_a_probe_becomes_ready() {
             [ToFleet::Breaker { open: Some(_), .. }]
         ));
         assert_eq!(fakes.to_ledger.lock().unwrap().last(), Some(&Accepts::Broken));
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        let shown = setup.registry.pools()[0].failing.clone().expect("how it fails");
+        assert_eq!((shown.failures, &*shown.failure.error), (3, "exit code 1"));
+        tokio::time::sleep(Duration::from_secs(15)).await;
         assert_eq!(fakes.created().len(), 4, "one probe");
         let probe = fakes.created()[3].clone();
-        let ready = InstanceReport {
-            outcome: Some(StartOutcome::Ready),
-            ..report(probe.as_str(), State::Idle)
-        };
-        setup.tell(ToPool::Report(ready));
+        setup.shows(&probe, State::Idle);
         a_moment().await;
+        assert_eq!(fakes.created().len(), 4, "a runner that is ready has proven nothing");
+        let served = InstanceReport {
+            outcome: Some(LifeOutcome::Served),
+            ..report(probe.as_str(), State::Busy)
+        };
+        setup.tell(ToPool::Report(served));
+        a_moment().await;
+        assert_eq!(setup.registry.pools()[0].failing, None);
         assert_eq!(fakes.created().len(), 6, "creation goes on");
         assert!(matches!(
             fakes.to_fleet.lock().unwrap().last(),

@@ -1,7 +1,7 @@
 //! A machine from its order to the day nothing is left of it.
 
 use super::{Hand, Kind, Stage};
-use crate::model::{Binding, RunnerId, RunnerName};
+use crate::model::{Binding, ExitFacts, RunnerId, RunnerName};
 use crate::testing::happening::Happening;
 use crate::testing::observed::Seen;
 use crate::testing::outside::Outside;
@@ -99,6 +99,7 @@ impl Outside {
 
     /// Connects an agent as its runner; without a registration it exits.
     pub(in crate::testing) fn connect(&mut self, number: u64, runner: RunnerId) {
+        let at = self.date();
         let Some(machine) = self.machines.machines.get_mut(&number) else { return };
         if machine.fate == Fate::NeverConnects {
             machine.stage = Stage::Hollow;
@@ -109,6 +110,17 @@ impl Outside {
         }
         machine.began = true;
         machine.jit = Some(runner);
+        if let Fate::Exits(code) = machine.fate {
+            let reason = if code == 0 { "Completed" } else { "Error" };
+            let exit = Death::RunnerError.facts(at);
+            machine.stage =
+                Stage::Over(ExitFacts { code: Some(code), reason: Some(reason.into()), ..exit });
+            let name = machine.name.clone();
+            self.log("exits at once", name.as_str(), u64::from(code.unsigned_abs()));
+            self.cut_off(number, Hand::Other);
+            self.tell(number);
+            return;
+        }
         machine.stage = Stage::Listening;
         let name = machine.name.clone();
         let welcome =
@@ -166,6 +178,7 @@ impl Outside {
             Fate::Good
             | Fate::NeverBoots
             | Fate::NeverConnects
+            | Fate::Exits(_)
             | Fate::StuckAs(_)
             | Fate::Dies(..)
             | Fate::Ends(_)
@@ -201,6 +214,7 @@ impl Outside {
             Fate::Good
             | Fate::NeverBoots
             | Fate::NeverConnects
+            | Fate::Exits(_)
             | Fate::StuckAs(_)
             | Fate::Dies(..)
             | Fate::DiesWorking(..) => (None, None),

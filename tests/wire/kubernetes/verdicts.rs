@@ -92,6 +92,7 @@ fn judged(
         job,
         was_ready: !matches!(warrant, WarrantKind::NeverBegan),
         worked: false,
+        create_called: true,
         dismissed: None,
         setup: SetupStory::Untold,
     })
