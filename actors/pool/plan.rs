@@ -4,6 +4,9 @@
 //! scale-down waits until an instance has been idle for `scale_down_after`. Only free instances
 //! are asked to retire, and asking is all that happens: the instance decides.
 //!
+//! A late-bound instance whose offer ended is spent: it is registered and cannot ask for work again.
+//! The forge may still give it a waiting job, so it counts for demand, never for `min_idle`.
+//!
 //! A machine shows its worker before the forge's notice says which job that is. Until then
 //! the job is both `busy` and demand, and would be served twice; so each such machine counts
 //! as one of the waiting jobs, for as long as a notice may take and no longer.
@@ -60,20 +63,21 @@ pub(crate) fn plan(
 ) -> PoolPlan {
     let tally = PoolTally::of(reports);
     let unnamed = unnamed(reports, now);
-    let want = want(spec, tally, unserved(demand, &unnamed), limits);
+    let demand = unserved(demand, &unnamed);
+    let want = want(spec, tally, demand, limits);
     let idle = idle(reports);
     let mut retire = if limits.draining {
         all_free(reports)
     } else {
         let mut leaving = spent(spec, &idle, now);
         leaving.extend(outdated(spec, &idle, tally.missing(spec, want), limits, now));
-        let surplus = tally.capacity().saturating_sub(count(&leaving)).saturating_sub(want);
+        let surplus = usable(spec, tally, &idle, &leaving, demand).saturating_sub(want);
         leaving.extend(surplus_of(spec, &idle, &leaving, surplus, now));
         leaving
     };
     retire.truncate(usize::try_from(limits.budget).unwrap_or(usize::MAX));
 
-    let remaining = tally.capacity().saturating_sub(count(&retire));
+    let remaining = usable(spec, tally, &idle, &retire, demand);
     let create = if limits.draining || !limits.settled {
         0
     } else {
@@ -189,6 +193,21 @@ fn want(spec: &PoolSpec, tally: PoolTally, demand: Demand, limits: PlanLimits) -
         .saturating_add(u32::from(demand.blocked))
         .saturating_add(spec.min_idle)
         .min(spec.max)
+}
+
+/// Returns how many serve demand or will, or wait idle for more, once these have left.
+fn usable(
+    spec: &PoolSpec,
+    tally: PoolTally,
+    idle: &[&InstanceReport],
+    leaving: &[(InstanceId, Reason)],
+    demand: Demand,
+) -> u32 {
+    let going: BTreeSet<&InstanceId> = leaving.iter().map(|(id, _)| id).collect();
+    let spent = idle.iter().filter(|it| is_spent(spec, it) && !going.contains(&it.id)).count();
+    let waiting = demand.queued.saturating_add(u32::from(demand.blocked));
+    let useless = u32::try_from(spent).unwrap_or(u32::MAX).saturating_sub(waiting);
+    tally.capacity().saturating_sub(count(leaving)).saturating_sub(useless)
 }
 
 /// Returns every free instance, those of which the least exists first.

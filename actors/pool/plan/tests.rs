@@ -190,6 +190,20 @@ fn a_registered_late_bound_instance_is_capacity_for_a_while_and_then_replaced() 
 }
 
 #[test]
+fn a_spent_instance_counts_for_a_waiting_job_and_not_as_min_idle() {
+    let mut spec = spec(2, 10);
+    spec.binding = Binding::Late;
+    let spent = InstanceReport { registered: true, ..report("spent", State::Idle) };
+    let all = reports([spent, report("warm", State::Idle)]);
+    let calm = plan(&spec, &all, queued(0), CALM, at(10));
+    assert_eq!((calm.want, calm.create, calm.retire.len()), (2, 1, 0), "one warm is missing");
+    let busy = plan(&spec, &all, queued(1), CALM, at(10));
+    assert_eq!((busy.want, busy.create), (3, 1), "the forge may give it that job");
+    spec.binding = Binding::Early;
+    assert_eq!(plan(&spec, &all, queued(0), CALM, at(10)).create, 0, "an early one waits for jobs");
+}
+
+#[test]
 fn a_job_that_a_machine_shows_before_its_notice_is_not_served_twice() {
     let shown = InstanceReport { unnamed: true, ..report("shown", State::Busy) };
     let all = reports([shown]);
