@@ -59,6 +59,8 @@ pub(super) fn pool_status(pool: &Value) -> String {
         "stuck"
     } else if pool["settled"] == false {
         "settling"
+    } else if pool["failing"].is_object() {
+        "failing"
     } else {
         "ok"
     };

@@ -82,13 +82,8 @@ pub(super) fn concerns(fleet: &Value) -> Vec<String> {
             ));
         }
     }
-    for pool in fleet["pools"].as_array().into_iter().flatten() {
-        if pool["breaker_since"].is_string() {
-            let name = text(&pool["name"]);
-            found.push(format!(
-                "pool {name} creates no runners because creation fails: see `ostler explain pool {name}`"
-            ));
-        }
+    for concern in fleet["concerns"].as_array().into_iter().flatten() {
+        found.push(format!("{}. {}", text(&concern["sentence"]), text(&concern["advice"])));
     }
     found
 }

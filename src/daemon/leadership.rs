@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::adapters::{Providers, try_new_pools};
 use super::background_tasks::BackgroundTasks;
 use super::machine_upkeep::MachineUpkeep;
-use super::metered_provider;
+use super::metered_provider::{self, Meter};
 use super::system::LeasedSpawner;
 use super::{Daemon, StartError, stopped};
 use crate::config::watch::ConfigChange;
@@ -140,17 +140,22 @@ impl Leadership {
             registry: Arc::clone(&daemon.registry),
             epoch: self.lease.epoch(),
         };
+        let meter = Meter {
+            metrics: Arc::clone(&daemon.metrics),
+            health: Arc::clone(daemon.app_state.provider_health()),
+            clock: Arc::clone(&daemon.clock),
+        };
         let ports = fleet::Ports {
             base,
             instances: instance::Capabilities::new(
-                metered_provider::doing(providers.doing(), &daemon.metrics),
+                metered_provider::doing(providers.doing(), &meter),
                 daemon.forges.doing(),
                 Arc::clone(&store) as _,
                 Arc::clone(&daemon.seal) as _,
             ),
             jobs: jobs::JobCapabilities::new(Arc::clone(&store) as _),
             pools: fleet::PoolCapabilities::new(store as _),
-            inventories: metered_provider::seeing(providers.inventories(), &daemon.metrics),
+            inventories: metered_provider::seeing(providers.inventories(), &meter),
             rosters: daemon.forges.rosters(),
             settings: daemon.config.settings(),
         };

@@ -21,7 +21,7 @@ use super::route::{self, Route};
 use super::settings::{Auth, BadSettings, Settings};
 use super::tally::RequestTally;
 use super::watch::ForgeClock;
-use crate::ports::{ForgeFigures, RateBudget, WebhookFigures};
+use crate::ports::{CallHealth, ForgeFigures, RateBudget, WebhookFigures};
 
 /// Everything that a request takes.
 pub(super) struct ApiClient {
@@ -31,6 +31,8 @@ pub(super) struct ApiClient {
     limits: Limits,
     chance: Arc<dyn Chance>,
     pub(super) tally: RequestTally,
+    /// Which identities are refused or get no answer.
+    pub(super) health: CallHealth,
 }
 
 /// One credential and its scopes; every scope when none is named.
@@ -91,6 +93,7 @@ impl ApiClient {
             limits,
             chance,
             tally: RequestTally::default(),
+            health: CallHealth::default(),
         };
         for (number, credential) in settings.credentials.into_iter().enumerate() {
             let account = match credential.auth {
@@ -220,6 +223,7 @@ impl ApiClient {
             clock_ahead_seconds,
             webhooks: WebhookFigures::default(),
             ending: Vec::new(),
+            troubles: self.health.troubles(),
         }
     }
 }

@@ -66,7 +66,7 @@ impl ApiClient {
         let signed = key.sign(self.watch.second_there())?;
         let answer = self.exchange(app, lane, &signed, question).await?;
         if answer.status != 401 || self.watch.seconds_ahead() == ahead {
-            return refuse_401(app, answer);
+            return self.refuse_401(app, answer);
         }
         let signed = key.sign(self.watch.second_there())?;
         self.accepted(app, lane, &signed, question).await
@@ -110,7 +110,8 @@ impl ApiClient {
         secret: &SecretString,
         question: &ApiRequest<'_>,
     ) -> Result<ApiAnswer, ApiFailure> {
-        refuse_401(identity, self.exchange(identity, lane, secret, question).await?)
+        let answer = self.exchange(identity, lane, secret, question).await?;
+        self.refuse_401(identity, answer)
     }
 
     /// Waits for a permit, sends, and updates budget, clock, cache and figures from the answer.
@@ -135,7 +136,8 @@ impl ApiClient {
             body: question.body.as_ref(),
         };
         // Boxed, because it is large and few are under way: thousands may wait for a permit.
-        let answer = Box::pin(self.sent(permit, question.route.kind, &call)).await?;
+        let answer =
+            Box::pin(self.sent(permit, &identity.name, question.route.kind, &call)).await?;
         match (answer.status, known) {
             (304, Some(known)) => {
                 Ok(ApiAnswer { status: 200, body: known.body.to_vec(), ..answer })
@@ -153,12 +155,14 @@ impl ApiClient {
     async fn sent(
         &self,
         mut permit: Permit<'_>,
+        who: &str,
         kind: &'static str,
         call: &ApiCall<'_>,
     ) -> Result<ApiAnswer, ApiFailure> {
         permit.sent();
         let sent = self.client.send(call).await;
         self.tally.count(kind, sent.as_ref().map_or(0, |answer| answer.status));
+        self.judge_call(who, sent.as_ref());
         let answer = sent?;
         self.compare_clocks(&answer);
         let headers = RateLimitHeaders::read(&answer);
@@ -169,6 +173,32 @@ impl ApiClient {
             return Err(ApiFailure::Held { after, why });
         }
         Ok(answer)
+    }
+
+    /// Reports how a call went. A 401 is judged by its caller, who may have another token.
+    fn judge_call(&self, who: &str, sent: Result<&ApiAnswer, &ApiFailure>) {
+        match sent {
+            Ok(answer) if answer.status == 401 => {}
+            Ok(answer) if answer.status >= 500 => {
+                let error = format!("GitHub answered {}", answer.message());
+                self.health.failed(who, &error, self.watch.here());
+            }
+            Ok(_) => self.health.served(who),
+            Err(failure) => self.health.failed(who, &failure.clone().why(), self.watch.here()),
+        }
+    }
+
+    fn refuse_401(&self, identity: &Identity, answer: ApiAnswer) -> Result<ApiAnswer, ApiFailure> {
+        if answer.status != 401 {
+            return Ok(answer);
+        }
+        let why = format!(
+            "GitHub does not accept {}: {}; renew the credential",
+            identity.name,
+            answer.message()
+        );
+        self.health.failed(&identity.name, &why, self.watch.here());
+        Err(ApiFailure::Denied { why })
     }
 
     fn compare_clocks(&self, answer: &ApiAnswer) {
@@ -182,16 +212,4 @@ impl ApiClient {
             );
         }
     }
-}
-
-fn refuse_401(identity: &Identity, answer: ApiAnswer) -> Result<ApiAnswer, ApiFailure> {
-    if answer.status == 401 {
-        let why = format!(
-            "GitHub does not accept {}: {}; renew the credential",
-            identity.name,
-            answer.message()
-        );
-        return Err(ApiFailure::Denied { why });
-    }
-    Ok(answer)
 }

@@ -16,7 +16,7 @@ use super::follow::Forgotten;
 use super::gate::Gate;
 use super::runner::{Boot, MachineAuths};
 use crate::config::Config;
-use crate::ports::{ForgeServices, ForgeWebhooks, History, SaveHealth, Status};
+use crate::ports::{CallHealth, ForgeServices, ForgeWebhooks, History, SaveHealth, Status};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::notify::Sources;
 use crate::telemetry::waits::Waits;
@@ -45,6 +45,7 @@ pub struct AppState {
     pub(super) waits: Arc<Waits>,
     pub(super) forgotten: Arc<Forgotten>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) provider_health: Arc<CallHealth>,
     /// This installation.
     pub(super) controller: ControllerId,
     pub(super) started_at: Timestamp,
@@ -119,6 +120,7 @@ impl AppState {
             waits: Arc::default(),
             forgotten: Arc::default(),
             metrics,
+            provider_health: Arc::default(),
             controller,
             started_at,
             machine_auth: MachineAuths::default(),
@@ -169,6 +171,11 @@ impl AppState {
     /// Returns the providers that review the tokens of machines.
     pub fn machine_auth(&self) -> &MachineAuths {
         &self.machine_auth
+    }
+
+    /// Returns where the calls to providers are reported.
+    pub fn provider_health(&self) -> &Arc<CallHealth> {
+        &self.provider_health
     }
 
     /// Takes no deliveries any more: the sender keeps them and is asked later.

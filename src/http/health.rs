@@ -13,7 +13,7 @@ use serde_json::json;
 use super::AppState;
 use super::problem::Problem;
 use super::readiness::{Facts, readiness};
-use crate::ports::Stage;
+use crate::ports::{ConcernKind, Stage};
 use crate::telemetry::metrics::{Board, BoardPool, MEDIA_TYPE};
 
 /// How long the store may take for one small read.
@@ -123,7 +123,13 @@ impl AppState {
         }
         let forges = self.forges.load();
         let figures = forges.iter().map(|(id, forge)| (id.to_string(), forge.monitor.figures()));
+        let mut concerns: BTreeMap<&'static str, u32> =
+            ConcernKind::ALL.into_iter().map(|kind| (kind.as_str(), 0)).collect();
+        for concern in self.concerns() {
+            *concerns.entry(concern.kind.as_str()).or_default() += 1;
+        }
         Board {
+            concerns,
             pools,
             forges: figures.collect(),
             now,

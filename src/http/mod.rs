@@ -17,6 +17,7 @@
 
 pub mod api;
 mod app_state;
+mod concerns;
 mod follow;
 mod gate;
 mod health;

@@ -15,6 +15,8 @@ use ostler_actors::ports::{Finding, Forge};
 use secrecy::SecretString;
 use serde::Serialize;
 
+use super::CallTrouble;
+
 /// A configured forge, as the composition root holds it.
 pub trait ForgeAdapter: Forge {
     /// Returns what surfaces and background tasks may use of it.
@@ -220,6 +222,8 @@ pub struct ForgeFigures {
     pub clock_ahead_seconds: i64,
     /// Runner versions in use that the forge will soon send no more jobs.
     pub ending: Vec<EndingVersion>,
+    /// Which credentials are refused or get no answer.
+    pub troubles: Vec<CallTrouble>,
 }
 
 /// Holds the rate limit of one identity.

@@ -5,11 +5,15 @@
 //! ([`History`]), and what the daemon says about itself ([`Status`]). Surfaces name these and never
 //! an adapter; adapters implement them and never name a surface.
 
+mod calls;
+mod concern;
 mod forge;
 mod history;
 mod setup;
 mod status;
 
+pub use calls::{CallHealth, CallTrouble};
+pub use concern::{Concern, ConcernKind};
 pub use forge::{
     DeliveryAttempt, DeliveryRefusal, EndingVersion, ForgeAdapter, ForgeFigures, ForgeHooks,
     ForgeMonitor, ForgeServices, ForgeWebhooks, HeaderLookup, HookRef, HookView, Installed,

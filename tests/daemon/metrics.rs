@@ -40,6 +40,7 @@ const CONTRACT: &[&str] = &[
     "ostler_forge_clock_ahead_seconds",
     "ostler_runner_version_days_left",
     "ostler_leaks",
+    "ostler_concerns",
     "ostler_invariant_violations_total",
     "ostler_config_reloads_total",
     "ostler_leader",

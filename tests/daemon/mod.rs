@@ -6,6 +6,7 @@ mod config_files;
 mod crash;
 mod demo;
 mod external;
+mod failing;
 mod failover;
 mod forge;
 mod import;

@@ -57,7 +57,7 @@ pub(in crate::cli) fn tone(word: &str) -> Option<Tone> {
             Tone::Starting
         }
         "retiring" | "pending_delete" | "deleting" | "draining" | "cancelled" => Tone::Terminating,
-        "stuck" | "failure" | "breaker open" | "crashed" | "aborted" | "host_oom"
+        "stuck" | "failure" | "failing" | "breaker open" | "crashed" | "aborted" | "host_oom"
         | "guest_killed" | "vanished" | "zombie" | "terminated" | "forced" | "runner_error"
         | "create_failed" | "boot_failed" | "node_lost" | "evicted" => Tone::Bad,
         "deleted" | "ended" | "completed" | "closed" | "removed" | "–" => Tone::Done,

@@ -51,6 +51,7 @@ pub(in crate::http) async fn fleet(app_state: web::Data<AppState>) -> web::Json<
         pools: app_state.pools(now),
         forges: app_state.forges(now),
         config_problem: shown.config_problem,
+        concerns: app_state.concerns().into_iter().map(Into::into).collect(),
         oldest_queued_at: totals.oldest_queued_at,
     })
 }

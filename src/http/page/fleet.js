@@ -65,8 +65,8 @@ function concerns(fleet) {
     for (const it of forge.ending_versions ?? []) add("warn", `version-${forge.name}-${it.version}`, `${forge.name}: ${it.sentence}.`);
     if (Math.abs(forge.clock_ahead_seconds ?? 0) >= 30) add("warn", `clock-${forge.name}`, `The clock of this host differs from ${forge.name}'s by ${Math.abs(forge.clock_ahead_seconds)} s. Check NTP.`);
   }
-  for (const pool of fleet.pools) {
-    if (pool.breaker_since) add("warn", `breaker-${pool.name}`, `${pool.name} has created no runners for ${span(age(pool.breaker_since))}: creation keeps failing.`, place("pools", pool.name));
+  for (const it of fleet.concerns ?? []) {
+    add(it.kind === "credential" ? "bad" : "warn", `concern-${it.kind}-${it.subject}`, `${it.sentence} (${span(age(it.since))}). ${it.advice}`, it.kind === "pool" ? place("pools", it.subject) : undefined);
   }
   if (fleet.stuck) add("warn", "stuck", `${count_of(fleet.stuck, "instance is", "instances are")} stuck.`, "#/instances?stuck=yes");
   if (fleet.leader === false) add("note", "standby", "Standby: another daemon is the leader.");
@@ -146,6 +146,7 @@ export function poolMarks(pool) {
   return [
     pool.draining && { word: "draining", weight: "warn" },
     pool.breaker_since && { word: "breaker open", weight: "bad" },
+    pool.failing && !pool.breaker_since && { word: "failing", weight: "warn" },
     pool.stuck && { word: `${pool.stuck} stuck`, weight: "bad" },
     pool.settled === false && { word: "settling", weight: "note" },
   ].filter(Boolean);

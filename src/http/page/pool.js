@@ -79,6 +79,7 @@ function factsOf(pool) {
     ...(pool.image ? [["Image", pool.image]] : []),
     ["Oldest queued job", pool.oldest_queued_at ? span(age(pool.oldest_queued_at)) : "queue empty"],
     ...(pool.breaker_since ? [["Breaker", `open for ${span(age(pool.breaker_since))}`]] : []),
+    ...(pool.failing ? [["Last failure", `${pool.failing.instance}, ${span(age(pool.failing.at))} ago, fault of the ${pool.failing.class} (stage ${pool.failing.stage}): ${pool.failing.error}. ${pool.failing.advice}`]] : []),
     ...(pool.avoided_hosts?.length ? [["Avoided hosts", pool.avoided_hosts.map((it) => `${it.host} (${count_of(it.failures, "failure")})`).join(", ")]] : []),
   ];
 }

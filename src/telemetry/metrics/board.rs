@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::delivery_stats;
-use super::labels::{AskLabels, PoolLabel, RateLabels, RequestLabels, StateLabels};
+use super::labels::{AskLabels, KindLabel, PoolLabel, RateLabels, RequestLabels, StateLabels};
 use crate::ports::ForgeFigures;
 
 /// Jobs that are over are history, not a state of the board.
@@ -26,6 +26,8 @@ pub struct Board {
     pub now: Timestamp,
     /// The answers to the reaper's requests.
     pub request_counts: BTreeMap<(Reason, &'static str), u64>,
+    /// What keeps the fleet from its work, by kind.
+    pub concerns: BTreeMap<&'static str, u32>,
     /// Machines without an owner.
     pub leaks: u64,
     /// Broken invariants since the start.
@@ -66,6 +68,11 @@ impl Board {
                 .inc_by(*count);
         }
         to.register("reaper_asks", "Answers to the requests of the reaper.", request_counts);
+        let concerns = Family::<KindLabel, Gauge>::default();
+        for (kind, count) in &self.concerns {
+            concerns.get_or_create(&KindLabel { kind }).set((*count).into());
+        }
+        to.register("concerns", "What keeps the fleet from its work, by kind.", concerns);
         gauge(
             &mut to,
             "leaks",

@@ -40,6 +40,12 @@ pub(super) struct CauseLabel {
     pub(super) cause: &'static str,
 }
 
+/// A kind of what keeps the fleet from its work.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct KindLabel {
+    pub(super) kind: &'static str,
+}
+
 /// What became of something.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct OutcomeLabel {

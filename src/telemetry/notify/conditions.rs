@@ -91,7 +91,16 @@ fn of_pool(view: &PoolView, now: Timestamp) -> Vec<Notice> {
                 "Pool `{id}` creates nothing: creation has failed again and again for {} s.",
                 elapsed(since, now).as_secs()
             ),
-            format!("`ostler deaths --pool {id}` shows what the provider said."),
+            view.failing.as_ref().map_or_else(
+                || format!("`ostler deaths --pool {id}` shows what the provider said."),
+                |failing| {
+                    let failure = &failing.failure;
+                    format!(
+                        "The last error, a fault of the {}: {}. {}",
+                        failure.class, failure.error, failure.advice
+                    )
+                },
+            ),
         ));
     }
     notices

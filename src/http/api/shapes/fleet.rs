@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Pool;
-use crate::ports::Stage;
+use crate::ports::{self, Stage};
 
 /// Everything at a glance, as the board shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -45,8 +45,33 @@ pub struct Fleet {
     pub forges: Vec<Forge>,
     /// Why the last edit of the configuration is not in force.
     pub config_problem: Option<String>,
+    /// What keeps the fleet from its work, beside that.
+    pub concerns: Vec<Concern>,
     /// When the oldest job was queued that some pool could serve and has not served.
     pub oldest_queued_at: Option<Timestamp>,
+}
+
+/// Something that keeps the fleet from its work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Concern {
+    /// `pool` (its instances fail), `image` (several pools fail with it), `forge` or `provider` (its calls fail), `credential` (it is
+    /// refused).
+    pub kind: String,
+    /// The pool, image, forge or provider.
+    pub subject: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// What is wrong, with the last error.
+    pub sentence: String,
+    /// What a person may do about it.
+    pub advice: String,
+}
+
+impl From<ports::Concern> for Concern {
+    fn from(concern: ports::Concern) -> Self {
+        let ports::Concern { kind, subject, since, sentence, advice } = concern;
+        Self { kind: kind.as_str().into(), subject, since, sentence, advice }
+    }
 }
 
 /// The fleet in a few numbers, as `/events` tells it.

@@ -14,13 +14,13 @@ use utoipa::ToSchema;
 pub use deaths::{Death, DeathDetail};
 pub use events::{Event, Lagged, Subject, Timeline};
 pub use fleet::{
-    Budget, EndingVersion, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts, Totals,
-    Version, Webhooks,
+    Budget, Concern, EndingVersion, Fleet, ForeignMachine, Forge, InstanceCounts, JobCounts,
+    Totals, Version, Webhooks,
 };
 pub use instances::{Instance, InstanceDetail, RemovalRequest, Runner, Warrant};
 pub use jobs::Job;
 pub use names::{JobStateName, StateName, VerdictName};
-pub use pools::{AvoidedHost, Pool, PoolDetail, QueueMinute};
+pub use pools::{AvoidedHost, FailingLives, Pool, PoolDetail, QueueMinute};
 
 pub(in crate::http) use instances::RowStatus;
 pub(in crate::http) use names::serde_name;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use ostler_actors::model::{Labels, State, StateCounts};
-use ostler_actors::registry::PoolView;
+use ostler_actors::registry::{PoolFailure, PoolView};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -48,6 +48,8 @@ pub struct Pool {
     pub stuck: u32,
     /// When the oldest job was queued that it could serve and has not served.
     pub oldest_queued_at: Option<Timestamp>,
+    /// How its instances fail, if the last ones did.
+    pub failing: Option<FailingLives>,
     /// Hosts that new machines avoid.
     pub avoided_hosts: Vec<AvoidedHost>,
     /// How long jobs waited that began in the last hour, by minute.
@@ -62,6 +64,46 @@ pub struct PoolDetail {
     pub pool: Pool,
     /// Why it has as many instances as it has.
     pub explain: Vec<String>,
+}
+
+/// How the instances of a pool fail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FailingLives {
+    /// How many failed since the last one that served.
+    pub failures: u32,
+    /// When the first of them began.
+    pub since: Timestamp,
+    /// The last of them.
+    pub instance: String,
+    /// When its failure counted.
+    pub at: Timestamp,
+    /// How far it had come: `create`, `boot`, `idle`, `pickup`.
+    pub stage: String,
+    /// What is to blame: `image`, `runner`, `host`, `forge`, `credential`, `provider`.
+    pub class: String,
+    /// What the provider, the forge or the runner said.
+    pub error: String,
+    /// What a person may do about it.
+    pub advice: String,
+    /// When the next probe may start, where creation is held and none is under way.
+    pub next_probe_at: Option<Timestamp>,
+}
+
+impl FailingLives {
+    fn of(failing: &PoolFailure) -> Self {
+        let PoolFailure { failures, since, instance, at, failure, next_probe } = failing;
+        Self {
+            failures: *failures,
+            since: *since,
+            instance: instance.to_string(),
+            at: *at,
+            stage: failure.stage.to_string(),
+            class: failure.class.to_string(),
+            error: failure.error.to_string(),
+            advice: failure.advice.to_string(),
+            next_probe_at: *next_probe,
+        }
+    }
 }
 
 /// A host that new machines avoid.
@@ -125,6 +167,7 @@ impl Pool {
             settled: view.is_some_and(|view| view.settled),
             stuck: view.map(|view| view.stuck).unwrap_or_default(),
             oldest_queued_at: view.and_then(|view| view.oldest),
+            failing: view.and_then(|view| view.failing.as_ref()).map(FailingLives::of),
             avoided_hosts: view
                 .map(|view| view.shunned.iter().map(host).collect())
                 .unwrap_or_default(),
