@@ -8,8 +8,7 @@ use super::lifecycle::Lifecycle;
 use crate::jobs::{InstanceChange, InstanceUpdate, ToLedger};
 use crate::model::{
     Binding, End, ExitRecord, Failure, FailureClass, HeldOffer, Instance, JobId, JobStatus,
-    LifeOutcome, LifeStage, Policy, Reason, Refusal, State, Tail, Timestamp, VerdictClass,
-    failure_class, is_due,
+    LifeOutcome, LifeStage, Policy, Reason, Refusal, State, Tail, Timestamp, failure_class, is_due,
 };
 use crate::pool::{InstanceReport, ToPool};
 

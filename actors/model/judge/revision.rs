@@ -192,6 +192,8 @@ fn with_findings<T>(
         job: basis.job.clone(),
         was_ready: basis.was_ready,
         worked: basis.worked,
+        // No verdict that is provisional is one of a machine that was not created.
+        create_called: true,
         dismissed: basis.dismissed,
         setup: basis.setup.as_ref().map_or(SetupStory::Untold, SetupStory::Heard),
     })
