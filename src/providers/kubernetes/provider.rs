@@ -68,13 +68,12 @@ impl ProviderState {
             for pod in &answer.items {
                 views.extend(self.judged(pod).await);
             }
-            match answer.metadata.continue_.filter(|next| !next.is_empty()) {
-                Some(next) => page = page.continue_token(&next),
-                None => {
-                    self.unproven_ends.retain(&views);
-                    return Ok(views);
-                }
-            }
+            let next = answer.metadata.continue_.filter(|next| !next.is_empty());
+            let Some(next) = next else {
+                self.unproven_ends.retain(&views);
+                return Ok(views);
+            };
+            page = page.continue_token(&next);
         }
     }
 
