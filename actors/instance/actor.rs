@@ -63,7 +63,8 @@ pub(crate) fn start(origin: Origin, links: Links) -> Result<Child, AlreadyOwned>
         let _: Result<(), _> = pool.tell(ToPool::Died { id, panicked });
     });
     let capabilities = &links.capabilities;
-    let lifecycle = Lifecycle::new(capabilities.handover(&row), capabilities.cut_off(&row));
+    let lifecycle = Lifecycle::new(capabilities.handover(&row), capabilities.cut_off(&row))
+        .with_create_slots(capabilities.has_create_slots(&row));
     context.run(InstanceActor {
         entry: Some(entry),
         effects: RunningEffects::default(),

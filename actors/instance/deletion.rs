@@ -33,6 +33,8 @@ pub(super) struct MachineDeletion {
     tries: u32,
     /// Reads since the last accepted delete that still found the machine.
     confirm_tries: u32,
+    /// Whether the provider was asked to clear away what a create that failed may have left.
+    cleared: bool,
 }
 
 impl MachineDeletion {
@@ -63,9 +65,23 @@ impl MachineDeletion {
         if !registrar.drive_removal(proof, ctx) {
             Registrar::write_off(ctx.row.since, ctx);
         }
-        if ctx.row.machine_gone_at.is_some() && !ctx.row.registration.may_exist() {
+        let cleared = self.drive_clearance(ctx);
+        if ctx.row.machine_gone_at.is_some() && !ctx.row.registration.may_exist() && cleared {
             ctx.move_to(State::Deleted, "nothing is left");
         }
+    }
+
+    /// Asks the provider once to delete what a create that failed may have left beside a machine: a
+    /// disk, an address. It holds no place; returns whether it was answered, or is not needed.
+    fn drive_clearance(&mut self, ctx: &mut Transition<'_>) -> bool {
+        let failed = matches!(ctx.row.end, Some(End::NotCreated { .. }));
+        if !failed || ctx.row.create_called_at.is_none() || ctx.is_cut_off() {
+            return true;
+        }
+        if !std::mem::replace(&mut self.cleared, true) {
+            ctx.start(Effect::Delete(Grace::Usual));
+        }
+        !ctx.is_in_flight(EffectKind::Delete)
     }
 
     /// Takes the answer to a delete call.
@@ -113,7 +129,7 @@ impl MachineDeletion {
             return;
         }
         let ours = self.accepted_at.is_some_and(|at| begun >= at);
-        if ours || probe.confirms_absence(begun, ctx) {
+        if ours || probe.confirms_absence(begun, ctx.policy().absence_confirm, ctx) {
             ctx.row.machine_gone_at = Some(ctx.now);
             probe.cancel_read();
         }

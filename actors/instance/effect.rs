@@ -9,7 +9,8 @@ use crate::model::{
     RunnerView, Sighting, Timestamp,
 };
 use crate::ports::{
-    CreateError, Deletion, Deregistered, ForgeError, Grace, Jit, MintError, Minted, ProviderError,
+    CreateError, CreateSlot, Deletion, Deregistered, ForgeError, Grace, Jit, MintError, Minted,
+    ProviderError,
 };
 
 /// Marks one effect; an outcome with a token that is not in flight is ignored.
@@ -28,7 +29,10 @@ pub(super) enum Effect {
     /// Create the machine; with the JIT config where the order carries it.
     Create {
         jit: Option<Jit>,
+        slot: CreateSlot,
     },
+    /// Wait for one of the provider's slots for creates.
+    AwaitSlot,
     /// Register a runner under this name.
     Mint(RunnerName),
     Deregister(RunnerId),
@@ -56,6 +60,7 @@ pub(super) enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum EffectKind {
     Create,
+    AwaitSlot,
     Mint,
     Deregister,
     ReadRunner,
@@ -72,6 +77,7 @@ impl Effect {
     pub(super) fn kind(&self) -> EffectKind {
         match self {
             Self::Create { .. } => EffectKind::Create,
+            Self::AwaitSlot => EffectKind::AwaitSlot,
             Self::Mint(_) => EffectKind::Mint,
             Self::Deregister(_) => EffectKind::Deregister,
             Self::ReadRunner(..) | Self::FindRunner => EffectKind::ReadRunner,
@@ -96,6 +102,7 @@ impl Effect {
                 let machine = machine.clone();
                 EffectOutcome::Created(Err(CreateError::Unanswered { machine, why }))
             }
+            Self::AwaitSlot => EffectOutcome::Slot(Err(why)),
             Self::Mint(_) => EffectOutcome::Minted(Err(MintError::Unanswered { why })),
             Self::Deregister(_) => {
                 EffectOutcome::Deregistered(Err(ForgeError::Later { after: None, why }))
@@ -127,6 +134,8 @@ impl Effect {
 pub enum EffectOutcome {
     /// `Provider::create`.
     Created(Result<MachineView, CreateError>),
+    /// `CreateSlots::take`; or why there was none.
+    Slot(Result<CreateSlot, String>),
     /// `Forge::mint`.
     Minted(Result<Minted, MintError>),
     /// `Forge::deregister`.

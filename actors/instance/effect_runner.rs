@@ -23,8 +23,8 @@ use crate::model::{
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::{
-    Controller, CreateOrder, Forge, Handover, InstanceRows, Jit, MachineRef, MintOrder, Provider,
-    Records, RunnerRef, Seal,
+    Controller, CreateOrder, CreateSlot, Forge, Handover, InstanceRows, Jit, MachineRef, MintOrder,
+    Provider, Records, RunnerRef, Seal,
 };
 
 /// How long a read or a call to the forge may take.
@@ -73,6 +73,11 @@ impl Capabilities {
         self.providers
             .get(&row.provider)
             .map_or(Handover::default(), |it| it.capabilities().handover)
+    }
+
+    /// Returns whether the provider limits how many creates run at once.
+    pub(super) fn has_create_slots(&self, row: &Instance) -> bool {
+        self.providers.get(&row.provider).is_some_and(|it| it.capabilities().create_slots.is_some())
     }
 
     /// Returns why nothing can be called for the instance at all, if so.
@@ -158,7 +163,7 @@ impl EffectRunner {
     fn limit(&self, effect: &Effect) -> Duration {
         let policy = &self.spec.policy;
         match effect {
-            Effect::Create { .. } => policy.create_settle,
+            Effect::Create { .. } | Effect::AwaitSlot => policy.create_settle,
             Effect::Mint(_)
             | Effect::Deregister(_)
             | Effect::ReadRunner(..)
@@ -176,8 +181,15 @@ impl EffectRunner {
         let scope = &self.row.scope;
         let begun = self.begun;
         match effect {
-            Effect::Create { jit } => {
-                EffectOutcome::Created(self.provider.create(self.create_order(jit)).await)
+            Effect::Create { jit, slot } => {
+                EffectOutcome::Created(self.provider.create(self.create_order(jit, slot)).await)
+            }
+            Effect::AwaitSlot => {
+                let slots = self.provider.capabilities().create_slots;
+                EffectOutcome::Slot(Ok(match slots {
+                    Some(slots) => slots.take().await,
+                    None => CreateSlot::default(),
+                }))
             }
             Effect::Mint(name) => {
                 let order = MintOrder {
@@ -229,7 +241,7 @@ impl EffectRunner {
         }
     }
 
-    fn create_order(&self, jit: Option<Jit>) -> CreateOrder {
+    fn create_order(&self, jit: Option<Jit>, slot: CreateSlot) -> CreateOrder {
         CreateOrder {
             name: self.row.machine.clone(),
             stamp: Stamp {
@@ -243,6 +255,7 @@ impl EffectRunner {
             avoid: self.avoid.clone(),
             attempt: self.row.mints,
             jit,
+            slot,
         }
     }
 

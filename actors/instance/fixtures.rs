@@ -16,7 +16,8 @@ use crate::model::{
     Tail, Timestamp, Urgency, VerdictClass, Warrant, WarrantKind, Worker, after,
 };
 use crate::ports::{
-    CreateError, Deletion, Deregistered, ForgeError, Jit, MintError, Minted, ProviderError, Seal,
+    CreateError, CreateSlot, Deletion, Deregistered, ForgeError, Jit, MintError, Minted,
+    ProviderError, Seal,
 };
 
 /// Seals by marking; good enough to tell clear from sealed.
@@ -104,6 +105,14 @@ pub(super) fn in_state(state: State) -> (Instance, Binding) {
     (row, binding)
 }
 
+/// Puts an instance where it is registered and waits for a slot to be created in.
+pub(super) fn awaiting_slot(row: &mut Instance) {
+    if row.state == State::Creating {
+        row.create_called_at = None;
+        row.sealed_jit = Some("sealed:jit".into());
+    }
+}
+
 /// Puts an instance where its mint is in flight.
 pub(super) fn being_minted(row: &mut Instance) {
     match row.state {
@@ -188,6 +197,16 @@ pub(super) fn inputs() -> Vec<NamedInput> {
                 why: "no".into(),
             }))
         }),
+        answer("create failed", EffectKind::Create, || {
+            EffectOutcome::Created(Err(CreateError::Failed {
+                machine: "m".into(),
+                why: "no flavor".into(),
+            }))
+        }),
+        answer("slot held", EffectKind::AwaitSlot, || {
+            EffectOutcome::Slot(Ok(CreateSlot::held(())))
+        }),
+        answer("no slot", EffectKind::AwaitSlot, || EffectOutcome::Slot(Err("late".into()))),
         answer("create unanswered", EffectKind::Create, || {
             EffectOutcome::Created(Err(CreateError::Unanswered {
                 machine: "m".into(),

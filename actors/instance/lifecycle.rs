@@ -25,8 +25,8 @@ use super::transition::{Bookkeeping, InputReply, InstanceInput, Transition, Tran
 use super::work::Conclusions;
 use super::{Consent, Permit};
 use crate::model::{
-    Conclusion, End, Instance, JobOver, MachinePhase, MachineView, PoolSpec, Reason, Refusal,
-    Registration, Sighting, State, Timestamp, Urgency, WarrantKind, What, Worker,
+    Binding, Conclusion, End, Instance, JobOver, MachinePhase, MachineView, PoolSpec, Reason,
+    Refusal, Registration, Sighting, State, Timestamp, Urgency, WarrantKind, What, Worker,
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::{Handover, Seal};
@@ -50,6 +50,12 @@ impl Lifecycle {
     /// Begins for an owner; `cut_off` says why nothing can be called at all, if so.
     pub(super) fn new(handover: Handover, cut_off: Option<String>) -> Self {
         Self { bookkeeping: Bookkeeping::new(handover, cut_off), ..Self::default() }
+    }
+
+    /// Lets it hold one of the provider's slots before it calls a create.
+    pub(super) fn with_create_slots(mut self, has_slots: bool) -> Self {
+        self.creation.use_slots(has_slots);
+        self
     }
 
     /// Takes something in and decides.
@@ -133,12 +139,16 @@ impl Lifecycle {
                 self.probe.skip_first_read();
                 self.machine_seen(&view, ctx);
             }
+            EffectOutcome::Slot(answer) => {
+                self.creation.slot_answered(answer, &mut self.probe, ctx);
+            }
             EffectOutcome::Created(Err(error)) => {
                 let created = Creation::failed(error, &mut self.probe, ctx);
                 self.end_if_not_created(created, ctx);
             }
             EffectOutcome::Minted(answer) if ctx.row.state == State::Creating => {
-                let created = Creation::minted(answer, &mut self.registrar, &mut self.probe, ctx);
+                let created =
+                    self.creation.minted(answer, &mut self.registrar, &mut self.probe, ctx);
                 self.end_if_not_created(created, ctx);
             }
             EffectOutcome::Minted(answer) => {
@@ -222,7 +232,7 @@ impl Lifecycle {
     fn machine_absent(&mut self, begun: Timestamp, ctx: &mut Transition<'_>) {
         match ctx.row.state {
             State::Starting | State::Idle | State::Reserved | State::Busy | State::Retiring => {
-                if self.probe.confirms_absence(begun, ctx) {
+                if self.probe.confirms_absence(begun, ctx.policy().absence_confirm, ctx) {
                     let deleted_externally = self.probe.is_leaving();
                     self.post_mortem.machine_over(End::Gone { deleted_externally }, ctx);
                 }
@@ -246,7 +256,7 @@ impl Lifecycle {
         match (progress, ctx.row.state) {
             // Reads begun before the removal prove nothing about a machine that might have come
             // online.
-            (RemovalProgress::Gone, State::Creating) => self.probe.discard_absences(),
+            (RemovalProgress::Gone, State::Creating) => self.probe.count_absences_from_now(ctx),
             (RemovalProgress::JobRuns, State::Retiring) => {
                 let why = "the forge refused to remove the runner: it works";
                 self.conclusions().work_proven(why, ctx);
@@ -327,7 +337,7 @@ impl Lifecycle {
                 self.creation.drive_pending(&mut self.registrar, &mut self.probe, ctx);
             }
             State::Creating => {
-                let created = Creation::drive(&mut self.registrar, &mut self.probe, ctx);
+                let created = self.creation.drive(&mut self.registrar, &mut self.probe, ctx);
                 self.end_if_not_created(created, ctx);
             }
             State::Starting => self.drive_starting(ctx),
@@ -354,6 +364,10 @@ impl Lifecycle {
             self.retire(ctx.removal_reason(), ctx);
         } else if ctx.row.ready_at.is_some() {
             ctx.move_to(State::Idle, "its runner is ready");
+        } else if ctx.row.binding == Binding::Early && ctx.row.registration == Registration::Gone {
+            // It came up after its create was settled: its runner can never come online.
+            ctx.request_removal(Urgency::Retire, Reason::Unregistered, None);
+            self.retire("it came up without a registration", ctx);
         } else if ctx.has_passed(ctx.row.since, ctx.policy().boot_timeout) {
             // The forge is asked twice whether the runner ever came online; a machine that proves
             // by itself that its runner never started needs no second witness.

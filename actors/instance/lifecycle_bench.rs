@@ -68,6 +68,7 @@ fn answer(
 ) -> Option<InstanceInput> {
     let answer = match effect {
         Effect::Create { .. } => EffectOutcome::Created(Ok(view(row, MachinePhase::Running))),
+        Effect::AwaitSlot => EffectOutcome::Slot(Ok(crate::ports::CreateSlot::default())),
         Effect::Mint(_) => EffectOutcome::Minted(Ok(Minted {
             id: crate::model::RunnerId(1),
             jit: Jit::new("jit"),

@@ -54,6 +54,7 @@ pub(crate) fn requested_row(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> 
         events: 0,
         removal: None,
         create_called_at: None,
+        create_refused: None,
         seen_at: None,
         ready_at: None,
         once_started: false,

@@ -243,7 +243,7 @@ fn setup_story<'a>(ctx: &'a Transition<'_>) -> SetupStory<'a> {
 /// Returns the exit report of a machine that was never created.
 fn never_created(ctx: &Transition<'_>) -> Option<ExitReport> {
     let nothing_left = || ExitReport { exit: None, tail: Tail::NotNeeded, remarks: vec![] };
-    (!ctx.may_have_machine()).then(nothing_left)
+    (!ctx.row.machine_may_exist()).then(nothing_left)
 }
 
 /// Returns why it was asked to go, if nothing keeps it at the forge any more.

@@ -29,6 +29,8 @@ pub(super) struct MachineProbe {
     blind_reads: u32,
     /// When the first of the current row of absent reads began.
     absent_since: Option<Timestamp>,
+    /// Reads that began before this prove no absence.
+    absences_from: Option<Timestamp>,
     /// When the machine was last seen, by whatever means.
     last_seen: Option<Timestamp>,
     /// Whether the machine was seen being deleted by someone else.
@@ -172,11 +174,19 @@ impl MachineProbe {
         }
     }
 
-    /// Counts an absent read; returns whether it is the second, far enough from the first.
-    pub(super) fn confirms_absence(&mut self, begun: Timestamp, ctx: &mut Transition<'_>) -> bool {
-        let apart = ctx.policy().absence_confirm;
+    /// Counts an absent read; returns whether it is the second, so far apart from the first.
+    pub(super) fn confirms_absence(
+        &mut self,
+        begun: Timestamp,
+        apart: Duration,
+        ctx: &mut Transition<'_>,
+    ) -> bool {
         if mutants::is(Mutant::OneAbsenceProves) {
             return true;
+        }
+        if self.absences_from.is_some_and(|from| begun < from) {
+            self.read_now(ctx);
+            return false;
         }
         match self.absent_since {
             Some(first) if elapsed(first, begun) >= apart => true,
@@ -223,6 +233,13 @@ impl MachineProbe {
     /// Drops the count of absent reads: what was read before proves nothing about what comes now.
     pub(super) fn discard_absences(&mut self) {
         self.absent_since = None;
+    }
+
+    /// Counts only absent reads that begin from now on, and reads at once.
+    pub(super) fn count_absences_from_now(&mut self, ctx: &Transition<'_>) {
+        self.absent_since = None;
+        self.absences_from = Some(ctx.now);
+        self.read_now(ctx);
     }
 
     pub(super) fn is_confirming_absence(&self) -> bool {

@@ -105,6 +105,9 @@ impl RandomOwner {
                 Effect::Mint(name) => {
                     assert_eq!(outcome.row.registration, Registration::Uncertain(name.clone()));
                 }
+                Effect::AwaitSlot => {
+                    assert!(outcome.row.create_called_at.is_none(), "a slot after the call");
+                }
                 Effect::Deregister(_)
                 | Effect::ReadRunner(..)
                 | Effect::FindRunner
@@ -126,15 +129,16 @@ proptest! {
     fn no_order_of_inputs_breaks_an_invariant(
         late in any::<bool>(),
         fetched in any::<bool>(),
+        slots in any::<bool>(),
         steps in prop::collection::vec(random_step(), 1..120),
     ) {
         let inputs = inputs();
         let mut owner = RandomOwner::new(if late { Binding::Late } else { Binding::Early });
         let handover = if fetched { Handover::Fetched } else { Handover::WithOrder };
-        owner.lifecycle = Lifecycle::new(handover, None);
+        owner.lifecycle = Lifecycle::new(handover, None).with_create_slots(slots);
         for random in steps {
             if random.restart {
-                owner.lifecycle = Lifecycle::new(handover, None);
+                owner.lifecycle = Lifecycle::new(handover, None).with_create_slots(slots);
                 owner.take(InstanceInput::Start);
             }
             owner.now = after(owner.now, Duration::from_secs(random.seconds));

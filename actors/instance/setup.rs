@@ -119,14 +119,17 @@ mod tests {
         assert!(outcome.row.create_called_at.is_some());
         let order =
             outcome.after.effects.iter().find(|it| it.effect.kind() == EffectKind::Create).unwrap();
-        assert!(matches!(order.effect, Effect::Create { jit: None }), "it goes out when asked for");
+        assert!(
+            matches!(order.effect, Effect::Create { jit: None, .. }),
+            "it goes out when asked for"
+        );
     }
 
     #[test]
     fn a_jit_config_that_goes_with_the_order_is_never_stored() {
         let outcome = minted(Handover::WithOrder);
         assert_eq!(outcome.row.sealed_jit, None);
-        let carried = |it: &_| matches!(it, Effect::Create { jit: Some(_) });
+        let carried = |it: &_| matches!(it, Effect::Create { jit: Some(_), .. });
         assert!(outcome.after.effects.iter().any(|it| carried(&it.effect)));
     }
 

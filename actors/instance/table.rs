@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Consent;
 use super::effect::{Effect, EffectKind};
-use super::fixtures::{Wax, being_minted, in_state, inputs, now, spec, started_at};
+use super::fixtures::{Wax, awaiting_slot, being_minted, in_state, inputs, now, spec, started_at};
 use super::lifecycle::Lifecycle;
 use super::transition::{InputReply, InstanceInput};
 use crate::model::{Refusal, State, after};
@@ -19,6 +19,10 @@ fn cell(state: State, answers: Option<EffectKind>, input: InstanceInput) -> Stri
     let mut lifecycle = Lifecycle::settled();
     if answers == Some(EffectKind::Mint) {
         being_minted(&mut row);
+    }
+    if answers == Some(EffectKind::AwaitSlot) {
+        awaiting_slot(&mut row);
+        lifecycle = lifecycle.with_create_slots(true);
     }
     // What the state does by itself is in flight already; the cell shows what the input adds.
     let begun = after(started_at(), Duration::from_secs(1));
@@ -63,6 +67,7 @@ fn name(why: Refusal) -> String {
 fn started(effect: &Effect) -> &'static str {
     match effect {
         Effect::Create { .. } => "+create",
+        Effect::AwaitSlot => "+slot",
         Effect::Mint(_) => "+mint",
         Effect::Deregister(_) => "+deregister",
         Effect::ReadRunner(..) => "+look-runner",

@@ -316,11 +316,6 @@ impl<'a> Transition<'a> {
         &self.spec.policy
     }
 
-    /// Returns whether a machine may exist because of this row.
-    pub(super) fn may_have_machine(&self) -> bool {
-        self.row.create_called_at.is_some() || self.row.adopted
-    }
-
     /// Returns whether the registration could have made the runner come online.
     pub(super) fn was_ever_registered(&self) -> bool {
         self.row.mints > 0 || self.row.adopted || self.row.registration != Registration::None

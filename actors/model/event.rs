@@ -93,6 +93,8 @@ pub enum What {
     Forgotten,
     /// A create call got no answer, or one that proves nothing.
     CreateUnanswered(String),
+    /// The provider refused to create the machine, in these words; whether it left one is looked at.
+    CreateRefused(String),
     /// A direct read did not find the machine; one more will prove it.
     FirstAbsence,
     /// The machine is there after all.
@@ -299,6 +301,7 @@ impl fmt::Display for What {
             Self::Forgotten => {
                 f.write_str("struck off by an operator: what is left is out of reach")
             }
+            Self::CreateRefused(why) => write!(f, "create was refused: {why}"),
             Self::CreateUnanswered(why) => write!(f, "create is unanswered: {why}"),
             Self::FirstAbsence => f.write_str("machine not found once"),
             Self::Reappeared => f.write_str("machine is there after all"),

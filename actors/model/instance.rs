@@ -50,6 +50,9 @@ pub struct Instance {
     pub removal: Option<RemovalRequest>,
     /// When the provider's create was committed to be called; a machine may exist from here on.
     pub create_called_at: Option<Timestamp>,
+    /// What the provider said when it refused the create, where it does not vouch that nothing was made.
+    #[serde(default)]
+    pub create_refused: Option<String>,
     /// When the machine was first seen.
     pub seen_at: Option<Timestamp>,
     /// When the runner was first known to be ready.

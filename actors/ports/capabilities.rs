@@ -4,6 +4,7 @@
 //! remembered nowhere else. Nothing here creates or deletes a machine, so a capability may be handed
 //! to anyone.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use crate::model::{Binding, HostName, PoolSpec, State};
 pub struct ProviderCapabilities {
     /// How a machine gets the JIT config of a runner that is registered before it is created.
     pub handover: Handover,
+    /// Limits how many creates run at once; an owner holds a slot before it commits to the call.
+    pub create_slots: Option<Arc<dyn CreateSlots>>,
     /// Proves which machine a token belongs to: what a warm machine asks for work with.
     pub machine_auth: Option<Arc<dyn MachineAuth>>,
     /// Shows on a machine whether a job may be on it, for programs that take machines away.
@@ -41,6 +44,35 @@ pub enum Handover {
     WithOrder,
     /// The machine fetches it from us; until then it rests, sealed, in the instance's row.
     Fetched,
+}
+
+/// Limits how many creates run at once.
+#[async_trait]
+pub trait CreateSlots: Send + Sync {
+    /// Waits for a slot, for as long as it takes.
+    async fn take(&self) -> CreateSlot;
+}
+
+/// Holds one of a provider's slots, until its last clone is dropped; or none, where there is no limit.
+#[derive(Clone, Default)]
+pub struct CreateSlot(Option<Arc<dyn Any + Send + Sync>>);
+
+impl CreateSlot {
+    /// Holds what keeps the slot.
+    pub fn held(slot: impl Any + Send + Sync) -> Self {
+        Self(Some(Arc::new(slot)))
+    }
+
+    /// Returns whether a slot is held.
+    pub fn is_held(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+impl fmt::Debug for CreateSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_held() { "CreateSlot(held)" } else { "CreateSlot(none)" })
+    }
 }
 
 /// Finds out which machine a token belongs to.

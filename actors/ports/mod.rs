@@ -10,8 +10,9 @@ mod provider;
 mod store;
 
 pub use capabilities::{
-    DrainSink, DryRun, DryRunResult, Finding, Grade, Handover, HostDrains, MachineAuth,
-    MachineMarks, MachineToken, Protection, ProviderCapabilities, SelfCheck, Startup, TokenReview,
+    CreateSlot, CreateSlots, DrainSink, DryRun, DryRunResult, Finding, Grade, Handover, HostDrains,
+    MachineAuth, MachineMarks, MachineToken, Protection, ProviderCapabilities, SelfCheck, Startup,
+    TokenReview,
 };
 pub use clock::{Chance, Clock, SpawnedTask, Spawner};
 pub use forge::{

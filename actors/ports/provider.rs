@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Jit, ProviderCapabilities};
+use super::{CreateSlot, Jit, ProviderCapabilities};
 use crate::model::{
     ExitReport, HostName, MachineName, MachineSpec, MachineView, Observation, PoolSpec, Sighting,
     Stamp,
@@ -103,6 +103,8 @@ pub struct CreateOrder {
     pub attempt: u32,
     /// The JIT config, where the runner is registered before its machine is made.
     pub jit: Option<Jit>,
+    /// The slot that was taken for the call, where the provider limits its creates.
+    pub slot: CreateSlot,
 }
 
 /// Tells how hard a deletion may be.
@@ -129,6 +131,15 @@ pub enum CreateError {
     /// The provider vouches that nothing was made.
     #[error("provider refused machine `{machine}` and made nothing: {why}")]
     Refused {
+        /// Which machine.
+        machine: MachineName,
+        /// What it said.
+        why: String,
+    },
+    /// The provider judged the order and refused it, and vouches for nothing: part of a machine may have
+    /// been made, and may even come up. Its owner looks for it at once and waits for nothing else.
+    #[error("provider failed to make machine `{machine}`: {why}")]
+    Failed {
         /// Which machine.
         machine: MachineName,
         /// What it said.

@@ -86,6 +86,10 @@ pub enum CreatePlan {
     Good,
     /// Refused, and the provider vouches that nothing was made.
     Refused,
+    /// Refused, and the provider vouches for nothing.
+    Failed,
+    /// The same, and the machine comes after so many milliseconds.
+    FailedComes(u64),
     /// An error, and the machine comes after so many milliseconds all the same.
     RefusedComes(u64),
     /// Made, and the answer is lost.

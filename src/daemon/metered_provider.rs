@@ -137,7 +137,11 @@ impl<P: Provider + ?Sized> Provider for Metered<P> {
             Err(CreateError::Refused { why, .. }) if refuses_credential(why) => {
                 Failed("refused", why)
             }
+            Err(CreateError::Failed { why, .. }) if refuses_credential(why) => {
+                Failed("failed", why)
+            }
             Err(CreateError::Refused { .. }) => Served("refused"),
+            Err(CreateError::Failed { .. }) => Served("failed"),
             Err(CreateError::Unanswered { why, .. }) => Failed("unanswered", why),
         })
         .await

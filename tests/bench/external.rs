@@ -175,6 +175,7 @@ fn order(number: usize) -> CreateOrder {
         avoid: vec![],
         attempt: 1,
         jit: None,
+        slot: ostler_actors::ports::CreateSlot::default(),
     }
 }
 

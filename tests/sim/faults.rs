@@ -8,7 +8,7 @@ use ostler_actors::testing::{Death, Watched, Weather, in_virtual_time};
 use super::mutants::small;
 
 /// Within how many small worlds each fault has struck.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 800;
 
 /// The lies and failures of the forge.
 const FORGE: [&str; 32] = [

@@ -98,6 +98,6 @@ pub(super) fn expect_served_once(world: &Watched, jobs: &[u64]) {
 
 /// Returns whether an instance was seen to end before its machine ever came to be.
 pub(super) fn ended_unmade(what: &Seen) -> bool {
-    matches!(what, Seen::Saved { after, .. } if after.state == State::Ended
+    matches!(what, Seen::Saved { after, .. } if after.state.is_over()
         && matches!(after.end, Some(End::NotCreated { .. })))
 }

@@ -167,8 +167,9 @@ fn instance_that_panics_again_and_again_is_not_given_up() {
 }
 
 /// Every call that an owner makes to a provider or a forge.
-const CALLS: [&str; 10] = [
+const CALLS: [&str; 11] = [
     "mint",
+    "await slot",
     "create",
     "read machine",
     "exit report",

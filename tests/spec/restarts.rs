@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use ostler_actors::model::{
-    Event, InstanceId, Job, JobState, OfferStage, Phase, PoolSpec, Reason, RemovalRequest,
-    RequestedBy, State, Subject, Urgency, What,
+    Event, Instance, InstanceId, Job, JobState, OfferStage, Phase, PoolSpec, Reason,
+    RemovalRequest, RequestedBy, State, Subject, Urgency, What,
 };
-use ostler_actors::testing::{Death, Plan, Point, Refused, Seen, Watched, date, pool};
+use ostler_actors::testing::{CreatePlan, Death, Plan, Point, Refused, Seen, Watched, date, pool};
 
 use super::counts::{
     all_over, at_once, creates, expect_served_once, in_state, lives, runs, seen, view,
@@ -346,6 +346,33 @@ fn registration_that_is_refused_after_a_restart_holds_neither_its_place_nor_its_
         world.wait_for("the job over", 10 * MINUTE, |world| world.is_over(job)).await;
         world.lie_422(&row.runner_name(1), 0);
         world.until(&row.id, State::Deleted, 10 * MINUTE).await;
+    });
+}
+
+#[test]
+fn instances_whose_create_was_never_called_go_on_at_once_after_a_restart() {
+    story(Plan::quiet(vec![pool("linux", "blind", 8)]), async |world| {
+        // Four creates run at once, and hang; four wait for a slot.
+        world.every_create(Some(CreatePlan::Hangs(None)));
+        let jobs: Vec<u64> = (0..8).map(|_| world.queue(&["linux"], MINUTE)).collect();
+        let registered = |world: &Watched| {
+            let minted = |row: &&Instance| row.registration.may_exist() && row.mints == 1;
+            world.rows().iter().filter(minted).count() == 8
+        };
+        world.wait_for("eight registrations", MINUTE, registered).await;
+        world.run_for(20 * SECOND).await;
+        let uncalled = |world: &Watched| {
+            world.rows().iter().filter(|row| row.create_called_at.is_none()).count()
+        };
+        assert_eq!(uncalled(world), 4);
+        world.crash(5 * SECOND);
+        world.every_create(None);
+        let since = world.now();
+        world.wait_for("all were called", 10 * SECOND, |world| uncalled(world) == 0).await;
+        assert_eq!(creates(world, since), 4, "and none a second time");
+        assert!(world.rows().iter().all(|row| row.mints == 1), "with the JIT config they held");
+        world.wait_for("jobs over", 60 * MINUTE, |world| all_over(world, &jobs)).await;
+        expect_served_once(world, &jobs);
     });
 }
 

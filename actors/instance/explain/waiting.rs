@@ -34,7 +34,9 @@ impl Explainer<'_> {
     fn creating(&self) -> Vec<String> {
         let Some(called) = self.row.create_called_at else {
             return vec![
-                "The provider has not been called yet: its runner is registered first.".into(),
+                "The provider has not been called yet: its runner is registered first, then it waits \
+                 for one of the provider's slots for creates, where there is a limit."
+                    .into(),
             ];
         };
         let mut lines = vec![format!("Create was called {} ago.", self.age(called))];

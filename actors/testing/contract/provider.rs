@@ -113,7 +113,7 @@ async fn one_name_never_makes_two_machines(bench: &mut impl ProviderBench) {
     let made = create(bench, &*provider, "m1").await;
     match provider.create(bench.order("m1", stamp("m1"))).await {
         Ok(again) => assert_eq!(again.uid, made.uid),
-        Err(CreateError::Unanswered { .. }) => {}
+        Err(CreateError::Unanswered { .. } | CreateError::Failed { .. }) => {}
         Err(error @ CreateError::Refused { .. }) => panic!("it exists, and yet: {error}"),
     }
     match provider.create(bench.order("m1", stamp("another"))).await {
@@ -346,6 +346,7 @@ mod tests {
                 avoid: vec![],
                 attempt: 1,
                 jit: None,
+                slot: crate::ports::CreateSlot::default(),
             }
         }
 

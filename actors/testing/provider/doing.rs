@@ -1,12 +1,14 @@
 //! Making and deleting machines.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
 use super::{Hand, Kind, Machine, SimProvider, Stage};
 use crate::model::{End, HostName, MachineView, RunnerId, WarrantKind};
 use crate::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Jit, MachineRef, Provider, ProviderCapabilities,
-    ProviderError,
+    CreateError, CreateOrder, CreateSlot, CreateSlots, Deletion, Grace, Jit, MachineRef, Provider,
+    ProviderCapabilities, ProviderError,
 };
 use crate::testing::clock::millis;
 use crate::testing::happening::Happening;
@@ -18,8 +20,19 @@ use crate::testing::script::{CreatePlan, DeletePlan, Fate};
 struct Answer {
     wait: Option<u64>,
     made: Option<u64>,
-    vouched: bool,
+    no_machine: NoMachine,
     why: &'static str,
+}
+
+/// Tells what a create that answers without a machine says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum NoMachine {
+    /// Nothing was made.
+    Refused,
+    /// It was refused, and nothing is vouched for.
+    Failed,
+    /// Nothing at all.
+    Unanswered,
 }
 
 #[async_trait]
@@ -38,8 +51,11 @@ impl Provider for SimProvider {
         let why = answer.why.into();
         match view {
             Some(view) => Ok(view),
-            None if answer.vouched => Err(CreateError::Refused { machine, why }),
-            None => Err(CreateError::Unanswered { machine, why }),
+            None => Err(match answer.no_machine {
+                NoMachine::Refused => CreateError::Refused { machine, why },
+                NoMachine::Failed => CreateError::Failed { machine, why },
+                NoMachine::Unanswered => CreateError::Unanswered { machine, why },
+            }),
         }
     }
 
@@ -54,7 +70,21 @@ impl Provider for SimProvider {
     }
 
     fn capabilities(&self) -> ProviderCapabilities {
-        ProviderCapabilities::default()
+        let kind = self.shared.lock().machines.providers.get(self.index).map(|(_, kind)| *kind);
+        let limited = kind == Some(Kind::Blind);
+        ProviderCapabilities {
+            create_slots: limited.then(|| Arc::new(self.clone()) as Arc<dyn CreateSlots>),
+            ..ProviderCapabilities::default()
+        }
+    }
+}
+
+#[async_trait]
+impl CreateSlots for SimProvider {
+    async fn take(&self) -> CreateSlot {
+        let slot = Arc::clone(&self.slots).acquire_owned().await;
+        self.shared.answer("await slot", |faults| faults.provider.panics).await;
+        slot.map_or_else(|_| CreateSlot::default(), CreateSlot::held)
     }
 }
 
@@ -64,7 +94,7 @@ impl Outside {
         let wait = self.provider_wait() + self.dice.skewed(100, 10_000);
         if self.machines.named(provider, &order.name).is_some() {
             let why = "a machine of that name exists";
-            return Answer { wait: Some(wait), made: None, vouched: false, why };
+            return Answer { wait: Some(wait), made: None, no_machine: NoMachine::Unanswered, why };
         }
         let plan = if self.is_full(provider) {
             CreatePlan::Refused
@@ -73,20 +103,22 @@ impl Outside {
         };
         let comes = match plan {
             CreatePlan::Good | CreatePlan::Lost => Some(wait),
-            CreatePlan::RefusedComes(after) => Some(after),
+            CreatePlan::RefusedComes(after) | CreatePlan::FailedComes(after) => Some(after),
             CreatePlan::Hangs(after) => after,
-            CreatePlan::Refused | CreatePlan::Vain => None,
+            CreatePlan::Refused | CreatePlan::Failed | CreatePlan::Vain => None,
         };
         let made = comes.map(|after| self.order_machine(provider, order, after));
-        let unanswered = |wait, why| Answer { wait, made: None, vouched: false, why };
+        let answer = |wait, no_machine, why| Answer { wait, made: None, no_machine, why };
         let answer = match plan {
-            CreatePlan::Good => Answer { wait: Some(wait), made, vouched: false, why: "" },
-            CreatePlan::Refused => {
-                Answer { wait: Some(wait), made: None, vouched: true, why: "quota" }
+            CreatePlan::Good => Answer { made, ..answer(Some(wait), NoMachine::Unanswered, "") },
+            CreatePlan::Refused => answer(Some(wait), NoMachine::Refused, "quota"),
+            CreatePlan::Failed => answer(Some(wait), NoMachine::Failed, "no such flavor"),
+            CreatePlan::FailedComes(_) => answer(Some(wait), NoMachine::Failed, "exit code 1"),
+            CreatePlan::RefusedComes(_) => answer(Some(wait), NoMachine::Unanswered, "500"),
+            CreatePlan::Lost | CreatePlan::Vain => {
+                answer(Some(30_000), NoMachine::Unanswered, "timeout")
             }
-            CreatePlan::RefusedComes(_) => unanswered(Some(wait), "500"),
-            CreatePlan::Lost | CreatePlan::Vain => unanswered(Some(30_000), "timeout"),
-            CreatePlan::Hangs(_) => unanswered(None, ""),
+            CreatePlan::Hangs(_) => answer(None, NoMachine::Unanswered, ""),
         };
         let rate = self.faults.store.crash_effect;
         self.may_crash(rate, "crash after a create");
@@ -116,9 +148,10 @@ impl Outside {
         }
         let soon = self.dice.skewed(1_000, settle / 2);
         if self.strikes(self.faults.provider.create_refused, "create refused") {
-            CreatePlan::Refused
+            // A provider that vouches for nothing says the same words.
+            if self.dice.hits(5_000) { CreatePlan::Refused } else { CreatePlan::Failed }
         } else if self.strikes(self.faults.provider.create_refused_comes, "refused, comes anyway") {
-            CreatePlan::RefusedComes(soon)
+            self.comes_anyway(soon)
         } else if self.strikes(self.faults.provider.create_lost, "create answer lost") {
             CreatePlan::Lost
         } else if self.strikes(self.faults.provider.create_vain, "create in vain") {
@@ -129,12 +162,21 @@ impl Outside {
         } else if self.strikes(self.faults.provider.create_too_late, "machine too late") {
             let late = settle + self.dice.between(1_000, 900_000);
             if self.dice.hits(5_000) {
-                CreatePlan::RefusedComes(late)
+                self.comes_anyway(late)
             } else {
                 CreatePlan::Hangs(Some(late))
             }
         } else {
             CreatePlan::Good
+        }
+    }
+
+    /// Answers with an error of either kind, and lets the machine come.
+    fn comes_anyway(&mut self, after: u64) -> CreatePlan {
+        if self.dice.hits(5_000) {
+            CreatePlan::RefusedComes(after)
+        } else {
+            CreatePlan::FailedComes(after)
         }
     }
 

@@ -105,6 +105,7 @@ impl Outside {
             avoid: Vec::new(),
             attempt: 1,
             jit,
+            slot: crate::ports::CreateSlot::default(),
         };
         let number = self.order_machine(provider, &order, 0);
         self.appear(number);

@@ -16,6 +16,8 @@ pub use machine_state::{Kind, Machine, Machines, Stage};
 
 use std::sync::Arc;
 
+use tokio::sync::Semaphore;
+
 use super::outside::Shared;
 
 /// Serves one provider from the truth, with lies.
@@ -23,11 +25,15 @@ use super::outside::Shared;
 pub struct SimProvider {
     shared: Arc<Shared>,
     index: usize,
+    slots: Arc<Semaphore>,
 }
+
+/// How many creates of a blind provider run at once.
+const CREATE_SLOTS: usize = 4;
 
 impl SimProvider {
     /// Makes a handle onto the provider of this index.
     pub fn new(shared: Arc<Shared>, index: usize) -> Self {
-        Self { shared, index }
+        Self { shared, index, slots: Arc::new(Semaphore::new(CREATE_SLOTS)) }
     }
 }

@@ -70,6 +70,7 @@ pub(super) async fn create_registered(shared: &Arc<Shared>, pool: &PoolSpec, nam
         avoid: Vec::new(),
         attempt: 1,
         jit: Some(minted.jit),
+        slot: crate::ports::CreateSlot::default(),
     };
     drop(SimProvider::new(Arc::clone(shared), index).create(order).await);
 }

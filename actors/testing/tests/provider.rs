@@ -26,6 +26,7 @@ fn order(spec: &PoolSpec, name: &str) -> CreateOrder {
         avoid: Vec::new(),
         attempt: 1,
         jit: None,
+        slot: crate::ports::CreateSlot::default(),
     }
 }
 

@@ -196,6 +196,7 @@ mod tests {
             avoid: vec![],
             attempt: 1,
             jit: None,
+            slot: ostler_actors::ports::CreateSlot::default(),
         }
     }
 

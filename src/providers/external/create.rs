@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use ostler_actors::model::{InstanceId, MachineView, Sighting};
-use ostler_actors::ports::{CreateError, CreateOrder, MachineRef};
+use ostler_actors::ports::{CreateError, CreateOrder, CreateSlot, MachineRef};
 
 use super::bootstrap::Bootstrap;
 use super::call::{End, Spoken};
 use super::environ::Command;
+use super::gate::Pass;
 use super::state::ProviderState;
 use super::wire::{self, Reading};
 
@@ -28,7 +29,7 @@ enum Noted {
 
 impl ProviderState {
     /// Makes a machine, or finds the one that was made under this order before.
-    pub(super) async fn create(&self, order: CreateOrder) -> Result<MachineView, CreateError> {
+    pub(super) async fn create(&self, mut order: CreateOrder) -> Result<MachineView, CreateError> {
         match self.record_order(&order) {
             Noted::First => {}
             Noted::Again => return self.adopt(&order, "it was ordered before").await,
@@ -36,7 +37,8 @@ impl ProviderState {
                 return Err(unanswered(&order, "a machine of that name was made for another"));
             }
         }
-        let spoken = match self.order(&order).await {
+        let slot = std::mem::take(&mut order.slot);
+        let spoken = match self.order(&order, slot).await {
             Ok(spoken) => spoken,
             Err(why) => return Err(self.refused(&order, why)),
         };
@@ -53,16 +55,17 @@ impl ProviderState {
                 }
             },
             End::Code(DUPLICATE) | End::Late(_) => self.adopt(&order, &spoken.story()).await,
-            // What failed may still have made something, now or later; its owner looks for it.
-            End::Code(_) | End::Signal(_) | End::Flood | End::Lost => {
-                Err(unanswered(&order, &spoken.story()))
+            // It refused by itself, and may have made something; its owner looks for it at once.
+            End::Code(_) => {
+                Err(CreateError::Failed { machine: order.name.clone(), why: spoken.story() })
             }
+            End::Signal(_) | End::Flood | End::Lost => Err(unanswered(&order, &spoken.story())),
             End::NotStarted(_) | End::NoPlace(_) => Err(self.refused(&order, spoken.story())),
         }
     }
 
     /// Calls the provider; an error means that nothing was called.
-    async fn order(&self, order: &CreateOrder) -> Result<Spoken, String> {
+    async fn order(&self, order: &CreateOrder, slot: CreateSlot) -> Result<Spoken, String> {
         let mut berth = self.berth(Some(&order.pool.id)).await?;
         let instance = order.stamp.instance.clone();
         let instance = instance.unwrap_or_else(|| InstanceId::new(order.name.as_str()));
@@ -75,7 +78,13 @@ impl ProviderState {
         // Its owner gives up after `timeout` as well, and wants to hear what was found.
         let timeout = self.settings.timeout;
         let timeout = timeout.saturating_sub((timeout / 5).min(FOR_A_LOOK));
-        Ok(self.call(Command::Create, &berth, "", Some((text, token)), timeout).await)
+        let said = Some((text, token));
+        Ok(if slot.is_held() {
+            let pass = Pass::Slot(slot);
+            self.call_in(pass, Command::Create, &berth, "", said, timeout).await
+        } else {
+            self.call(Command::Create, &berth, "", said, timeout).await
+        })
     }
 
     /// Looks for the machine of an order by its name.

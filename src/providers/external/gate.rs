@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ostler_actors::ports::CreateSlot;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -22,7 +23,12 @@ pub(super) struct Gate {
 }
 
 /// Holds a place; gives it back when dropped.
-pub(super) struct Pass(#[expect(dead_code, reason = "held, never read")] Vec<OwnedSemaphorePermit>);
+#[expect(dead_code, reason = "held, never read")]
+pub(super) enum Pass {
+    Places(Vec<OwnedSemaphorePermit>),
+    /// The owner of the create holds them.
+    Slot(CreateSlot),
+}
 
 impl Gate {
     /// Opens a gate for so many at once, so many a second.
@@ -46,10 +52,17 @@ impl Gate {
 
     /// Waits for a place, at most so long.
     pub(super) async fn enter(&self, command: Command, timeout: Duration) -> Option<Pass> {
-        tokio::time::timeout(timeout, self.wait(command)).await.ok().flatten()
+        let places = tokio::time::timeout(timeout, self.wait(command)).await.ok().flatten()?;
+        Some(Pass::Places(places))
     }
 
-    async fn wait(&self, command: Command) -> Option<Pass> {
+    /// Waits for a place for a create, for as long as it takes.
+    pub(super) async fn take_slot(&self) -> CreateSlot {
+        // The places are never closed.
+        self.wait(Command::Create).await.map_or_else(CreateSlot::default, CreateSlot::held)
+    }
+
+    async fn wait(&self, command: Command) -> Option<Vec<OwnedSemaphorePermit>> {
         let lanes: &[&Arc<Semaphore>] = match command {
             Command::Create => &[&self.creates, &self.changes, &self.all],
             Command::Delete => &[&self.changes, &self.all],
@@ -62,7 +75,7 @@ impl Gate {
         if !self.apart.is_zero() {
             tokio::time::sleep_until(self.next_slot()).await;
         }
-        Some(Pass(held))
+        Some(held)
     }
 
     /// Takes the next moment at which a process may start.

@@ -12,8 +12,8 @@ use ostler_actors::model::{
     Sighting, Stamp,
 };
 use ostler_actors::ports::{
-    CreateError, CreateOrder, Deletion, Grace, Handover, Inventory, MachineRef, Provider,
-    ProviderCapabilities, ProviderError,
+    CreateError, CreateOrder, CreateSlot, CreateSlots, Deletion, Grace, Handover, Inventory,
+    MachineRef, Provider, ProviderCapabilities, ProviderError,
 };
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::call::{self, Call, End, Spoken};
 use super::environ::{About, Command, environment};
-use super::gate::Gate;
+use super::gate::{Gate, Pass};
 use super::ids::pool_uuid;
 use super::records::MachineRecords;
 use super::settings::ExternalSettings;
@@ -111,6 +111,20 @@ impl ProviderState {
         let Some(pass) = self.gate.enter(command, timeout / 2).await else {
             return Spoken::not_begun(command, End::NoPlace(timeout / 2));
         };
+        let deadline = timeout.saturating_sub(began.elapsed());
+        self.call_in(pass, command, berth, machine, stdin, deadline).await
+    }
+
+    /// Makes one call in a place that is held already.
+    pub(super) async fn call_in(
+        &self,
+        pass: Pass,
+        command: Command,
+        berth: &Berth,
+        machine: &str,
+        stdin: Option<(Vec<u8>, String)>,
+        deadline: Duration,
+    ) -> Spoken {
         let about = About {
             controller: berth.controller.as_str(),
             pool: &berth.pool,
@@ -119,7 +133,6 @@ impl ProviderState {
         };
         let (stdin, secret) = stdin.unzip();
         let env = environment(&self.settings, command, about);
-        let deadline = timeout.saturating_sub(began.elapsed());
         let call = Call { command, env, stdin, deadline, secret };
         call::create(&self.settings.executable, call, pass).await
     }
@@ -223,10 +236,18 @@ impl Provider for External {
         let shared = Arc::new(self.clone());
         ProviderCapabilities {
             handover: Handover::Fetched,
+            create_slots: Some(Arc::clone(&shared) as _),
             self_check: Some(Arc::clone(&shared) as _),
             startup: Some(shared),
             ..ProviderCapabilities::default()
         }
+    }
+}
+
+#[async_trait]
+impl CreateSlots for External {
+    async fn take(&self) -> CreateSlot {
+        self.state.gate.take_slot().await
     }
 }
 

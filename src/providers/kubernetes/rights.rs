@@ -139,6 +139,7 @@ impl DryRun for Kubernetes {
             avoid: Vec::new(),
             attempt: 1,
             jit: None,
+            slot: ostler_actors::ports::CreateSlot::default(),
         };
         let made = pod::pod(&order, &self.state.settings).map_err(|error| error.to_string());
         let body = made.and_then(|pod| serde_json::to_vec(&pod).map_err(|error| error.to_string()));

@@ -1,7 +1,7 @@
 //! Creates that were not answered, and machines that came all the same.
 
 use ostler_actors::fleet::{ToFleet, Victim};
-use ostler_actors::model::{State, What};
+use ostler_actors::model::{End, State, VerdictClass, What};
 use ostler_actors::ports::Deregistered;
 use ostler_actors::testing::{CreatePlan, Machine, Plan, Seen, Watched, pool};
 
@@ -101,6 +101,58 @@ fn c5_refused_create_that_made_a_machine_anyway_is_treated_as_unanswered() {
         assert_eq!(world.began_on(job).as_ref(), Some(&row.machine), "its registration was kept");
         assert_eq!(world.orders(&row.machine), 1);
     });
+}
+
+#[test]
+fn create_that_was_refused_is_settled_in_seconds_and_its_place_is_free() {
+    story(one_at_most(), async |world| {
+        world.next_create(CreatePlan::Failed);
+        let job = world.queue(&["linux"], MINUTE);
+        let row = world.an_instance().await;
+        let successor = |world: &Watched| world.rows().iter().any(|it| it.id != row.id);
+        world.wait_for("the next attempt", 25 * SECOND, successor).await;
+        world.until(&row.id, State::Deleted, MINUTE).await;
+        let ended = world.row(&row.id).expect("its row");
+        assert_eq!(ended.verdict, Some(VerdictClass::CreateFailed));
+        let words = End::NotCreated { why: "no such flavor".into() };
+        assert_eq!(ended.end, Some(words), "the provider's own words");
+        world.is_served(job, 10 * MINUTE).await;
+    });
+}
+
+#[test]
+fn create_that_was_refused_survives_a_crash_without_waiting_for_an_answer() {
+    story(one_at_most(), async |world| {
+        world.next_create(CreatePlan::Failed);
+        let job = world.queue(&["linux"], MINUTE);
+        let row = world.an_instance().await;
+        let refused =
+            |world: &Watched| world.row(&row.id).is_some_and(|row| row.create_refused.is_some());
+        world.wait_for("its refusal on record", MINUTE, refused).await;
+        world.crash(5 * SECOND);
+        world.until(&row.id, State::Deleted, 40 * SECOND).await;
+        world.is_served(job, 10 * MINUTE).await;
+    });
+}
+
+#[test]
+fn machine_that_comes_after_its_create_was_refused_is_found_and_never_works() {
+    // While its two reads are awaited, and long after.
+    for comes in [4_000, 240_000] {
+        story(one_at_most(), async |world| {
+            world.next_create(CreatePlan::FailedComes(comes));
+            let job = world.queue(&["linux"], MINUTE);
+            let row = world.an_instance().await;
+            let made = |world: &Watched| world.outside().machines.anywhere(&row.machine).is_some();
+            world.wait_for("the late machine", 10 * MINUTE, made).await;
+            world.is_served(job, 20 * MINUTE).await;
+            // One that came before its registration was removed is as good as any other.
+            let worked = world.began_on(job).as_ref() == Some(&row.machine);
+            assert!(comes == 4_000 || !worked, "it had no registration");
+            let gone = |world: &Watched| !world.exists(&row.machine);
+            world.wait_for("it is deleted", 30 * MINUTE, gone).await;
+        });
+    }
 }
 
 /// Ways an owner ends in the middle of things.

@@ -114,6 +114,7 @@ pub(super) fn order(name: &str) -> CreateOrder {
         avoid: vec![],
         attempt: 1,
         jit: None,
+        slot: ostler_actors::ports::CreateSlot::default(),
     }
 }
 

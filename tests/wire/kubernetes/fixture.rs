@@ -102,6 +102,7 @@ pub(super) fn order(name: &str, binding: Binding) -> CreateOrder {
         avoid: vec![],
         attempt: 1,
         jit: (binding == Binding::Early).then(|| Jit::new("as it came")),
+        slot: ostler_actors::ports::CreateSlot::default(),
     }
 }
 

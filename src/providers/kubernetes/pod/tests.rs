@@ -43,6 +43,7 @@ fn order(binding: Binding, extra: Value) -> CreateOrder {
         avoid: vec![],
         attempt: 1,
         jit: None,
+        slot: ostler_actors::ports::CreateSlot::default(),
     }
 }
 
