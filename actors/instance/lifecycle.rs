@@ -25,11 +25,15 @@ use super::transition::{Bookkeeping, InputReply, InstanceInput, Transition, Tran
 use super::work::Conclusions;
 use super::{Consent, Permit};
 use crate::model::{
-    Binding, Conclusion, End, Instance, JobOver, MachinePhase, MachineView, PoolSpec, Reason,
-    Refusal, Registration, Sighting, State, Timestamp, Urgency, WarrantKind, What, Worker,
+    Binding, Conclusion, End, ExitFacts, Instance, JobOver, MachinePhase, MachineView, PoolSpec,
+    Reason, Refusal, Registration, Sighting, State, Timestamp, Urgency, WarrantKind, What, Worker,
+    signal_of,
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::{Handover, Seal};
+
+/// What a machine's process gets when the machine is deleted.
+const SIGTERM: i32 = 15;
 
 /// What an owner remembers only while it lives, by part.
 #[derive(Clone, Debug, Default)]
@@ -213,11 +217,19 @@ impl Lifecycle {
 
     /// Takes what a machine looks like, from a direct read, a watch or a listing.
     fn machine_seen(&mut self, view: &MachineView, ctx: &mut Transition<'_>) {
+        let was_leaving = self.probe.is_leaving();
         if !self.probe.observe(view, ctx) {
             return;
         }
         if let MachinePhase::Over(exit) = &view.phase {
-            self.post_mortem.machine_over(End::Exited(exit.clone()), ctx);
+            let mut exit = exit.clone();
+            // Before our own delete, only others can have asked it to go.
+            let told_to_stop = was_leaving || (view.leaving && signal_of(&exit) == Some(SIGTERM));
+            if told_to_stop && ctx.row.state != State::Retiring {
+                let reason = || ExitFacts::DELETED_EXTERNALLY.to_owned();
+                exit.machine_reason.get_or_insert_with(reason);
+            }
+            self.post_mortem.machine_over(End::Exited(exit), ctx);
         }
         if view.leaving {
             self.post_mortem.gather_early(ctx);

@@ -24,6 +24,11 @@ pub struct ExitFacts {
     pub ended_at: Option<Timestamp>,
 }
 
+impl ExitFacts {
+    /// The machine-level word for an end while another program was deleting the machine.
+    pub const DELETED_EXTERNALLY: &str = "DeletedExternally";
+}
+
 /// Holds what could be had of a machine before it goes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitReport {

@@ -199,6 +199,12 @@ fn not_created(findings: &Findings<'_>) -> Option<Ruling> {
 fn by_machine(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
     use VerdictClass::{Deadline, Evicted, ImagePull, NodeLost, OutdatedRunner, Preempted};
     let word = exit.machine_reason.as_deref()?;
+    if word == ExitFacts::DELETED_EXTERNALLY {
+        // Who deletes a machine whose job is over does no harm.
+        let served = exit.code == Some(0) && matches!(findings.job, JobStatus::Over(_));
+        let because = "another program was seen deleting the machine before it ended";
+        return (!served).then(|| rule(VerdictClass::DeletedExternally, Confidence::High, because));
+    }
     let (class, of_waiting) = match word {
         "Evicted"
         | "EvictionByEvictionAPI"
@@ -216,6 +222,9 @@ fn by_machine(findings: &Findings<'_>, exit: &ExitFacts) -> Option<Ruling> {
         "Unschedulable" | "SchedulerError" | "NodeAffinity" | "UnexpectedAdmissionError" => {
             (VerdictClass::Unschedulable, true)
         }
+        // Rejected by its node after it had come up, for example when the node restarted: it was taken
+        // away, and room was there when it was placed.
+        full if full.starts_with("OutOf") && findings.was_ready => (Evicted, false),
         full if full.starts_with("OutOf") => (VerdictClass::Unschedulable, true),
         _ => return None,
     };
@@ -254,6 +263,15 @@ fn by_silence(findings: &Findings<'_>) -> Ruling {
             VerdictClass::Vanished,
             Confidence::Low,
             "two direct reads found nothing where the machine had been",
+        ),
+        (Some(End::Exited(exit)), _) if exit.machine_reason.as_deref() == Some("stopped") => rule(
+            VerdictClass::Unreported,
+            Confidence::Low,
+            "the provider shows the machine stopped, and it had not reported how its runner ended",
+        )
+        .advice(
+            "Ask the provider's own records who or what stopped this machine (a person, a spot or quota \
+             reclaim, a shutdown inside); if its jobs shut the machine down, that is the cause.",
         ),
         (Some(End::Exited(_) | End::NotCreated { .. }), _) => rule(
             VerdictClass::Unreported,
@@ -345,7 +363,7 @@ fn tells(exit: &ExitFacts) -> bool {
 fn is_plain_zero(exit: &ExitFacts) -> bool {
     exit.code == Some(0)
         && signal_of(exit).is_none()
-        && exit.machine_reason.is_none()
+        && exit.machine_reason.as_deref().is_none_or(|word| word == ExitFacts::DELETED_EXTERNALLY)
         && exit.part.as_deref().is_none_or(|part| part == "runner")
         && matches!(exit.reason.as_deref(), None | Some("" | "Completed"))
 }

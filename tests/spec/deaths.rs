@@ -139,7 +139,8 @@ fn f58_machine_that_is_over_and_leaving_at_once_is_still_finished() {
         assert_eq!(both, Some(true), "over and leaving in one moment");
         until_gone(world, &row.machine).await;
         let exit = record(world, &row.id);
-        assert_eq!(exit.verdict.class, VerdictClass::Terminated);
+        assert_eq!(exit.verdict.class, VerdictClass::DeletedExternally, "and SIGTERM tells why");
+        assert_eq!(exit.verdict.confidence, Confidence::High);
         assert!(matches!(exit.tail, Tail::Captured(_)), "{:?}", exit.tail);
         // Its registration goes once the forge gives its job up.
         world.until(&row.id, State::Deleted, 30 * MINUTE).await;

@@ -110,7 +110,7 @@ fn every_exit_has_the_class_of_the_table() {
         (kept("ImagePullBackOff"), Jobless, V::ImagePull),
         (kept("InvalidImageName"), Jobless, V::ImagePull),
         (kept("Unschedulable"), Jobless, V::Unschedulable),
-        (kept("OutOfmemory"), Jobless, V::Unschedulable),
+        (kept("OutOfmemory"), Jobless, V::Evicted),
         (kept("SomethingNew"), Running, V::Unreported),
     ];
     for (end, job, expected) in table {
@@ -516,6 +516,7 @@ fn a_registration_that_the_forge_refused_is_not_explained_by_the_provider() {
             exit_report: &exit_report,
             job: JobStatus::None,
             was_ready: false,
+            worked: false,
             create_called,
             dismissed: None,
             setup: SetupStory::Untold,
@@ -531,4 +532,18 @@ fn a_registration_that_the_forge_refused_is_not_explained_by_the_provider() {
     assert_eq!(refused.fault, Fault::Provider);
     assert!(refused.advice.contains("credential"), "{}", refused.advice);
     assert!(judged("exceeded the limit of 40 machines", true).advice.contains("quota"));
+}
+
+#[test]
+fn a_machine_that_others_delete_at_work_is_deleted_externally_whatever_its_exit_code_says() {
+    for code in [0, 1, 137, 143] {
+        let word = Some(ExitFacts::DELETED_EXTERNALLY.to_owned());
+        let facts = ExitFacts { code: Some(code), machine_reason: word, ..ExitFacts::default() };
+        let end = End::Exited(facts);
+        for job in [JobStatus::Running, JobStatus::Unknown] {
+            assert_eq!(class_of(&end, job), VerdictClass::DeletedExternally, "exit code {code}");
+        }
+        let served = class_of(&end, JobStatus::Over(Some(Conclusion::Success)));
+        assert_eq!(served == VerdictClass::Clean, code == 0, "{served:?}, exit code {code}");
+    }
 }

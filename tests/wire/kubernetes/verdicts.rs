@@ -73,7 +73,7 @@ fn rows() -> Vec<Row> {
             VerdictClass::NodeLost,
         ),
         row("pod-gc", disrupted("DeletionByPodGC"), Running, VerdictClass::NodeLost),
-        row("full-node", with_reason(json!({}), "OutOfcpu"), None, VerdictClass::Unschedulable),
+        row("full-node", with_reason(json!({}), "OutOfcpu"), None, VerdictClass::Evicted),
         row("silent", runner("Failed", waiting("")), None, VerdictClass::Unreported),
     ]
 }
