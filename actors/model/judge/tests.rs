@@ -42,6 +42,7 @@ fn a_machine_that_showed_a_worker_is_never_wasted() {
             job: JobStatus::None,
             was_ready: true,
             worked,
+            create_called: true,
             dismissed: None,
             setup: SetupStory::Untold,
         });

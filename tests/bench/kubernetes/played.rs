@@ -105,5 +105,14 @@ fn order(name: &str) -> CreateOrder {
         instance: Some(name.into()),
     };
     let pool = Arc::new(pool);
-    CreateOrder { name: name.into(), stamp, machine, pool, avoid: vec![], attempt: 1, jit: None }
+    CreateOrder {
+        name: name.into(),
+        stamp,
+        machine,
+        pool,
+        avoid: vec![],
+        attempt: 1,
+        slot: None,
+        jit: None,
+    }
 }
