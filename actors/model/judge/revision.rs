@@ -109,7 +109,7 @@ impl ExitRecord {
         }
         let mut basis = known.clone();
         let late = is_due(self.at, LOST_CONTACT_AFTER, now);
-        let ambiguous = late && !is_success(&status) && self.left_with_zero();
+        let ambiguous = late && may_be_lost(&status) && self.left_with_zero();
         let status = if ambiguous { JobStatus::Running } else { status };
         basis.job = status;
         let mut verdict = judge_again(self, &basis);
@@ -143,20 +143,24 @@ impl ExitRecord {
     }
 }
 
-/// Orders what is known of a job: it only rises.
+/// Orders what is known of a job: it only rises. That it ran when the forge was last heard says no more
+/// than that the forge cannot be asked.
 fn height(job: &JobStatus) -> u8 {
     match job {
         JobStatus::None => 0,
-        JobStatus::Unknown => 1,
-        JobStatus::Running => 2,
-        JobStatus::Over(None) => 3,
-        JobStatus::Over(Some(_)) => 4,
+        JobStatus::Unknown | JobStatus::Running => 1,
+        JobStatus::Over(None) => 2,
+        JobStatus::Over(Some(_)) => 3,
     }
 }
 
-fn is_success(job: &JobStatus) -> bool {
+/// Returns whether the job is over and nothing says that it went well.
+fn may_be_lost(job: &JobStatus) -> bool {
     match job {
-        JobStatus::Over(Some(Conclusion::Success | Conclusion::Skipped)) => true,
+        JobStatus::None
+        | JobStatus::Unknown
+        | JobStatus::Running
+        | JobStatus::Over(Some(Conclusion::Success | Conclusion::Skipped)) => false,
         JobStatus::Over(
             None
             | Some(
@@ -165,9 +169,7 @@ fn is_success(job: &JobStatus) -> bool {
                 | Conclusion::TimedOut
                 | Conclusion::Other(_),
             ),
-        ) => false,
-        // It works or worked: no failure that could be the forge's own.
-        JobStatus::None | JobStatus::Unknown | JobStatus::Running => true,
+        ) => true,
     }
 }
 
@@ -207,7 +209,7 @@ mod tests {
     };
 
     fn at(minute: u64) -> Timestamp {
-        after(Timestamp::UNIX_EPOCH, Duration::from_secs(60 * minute))
+        after(Timestamp::UNIX_EPOCH, Duration::from_mins(minute))
     }
 
     fn job(number: u64) -> JobId {
@@ -318,6 +320,8 @@ mod tests {
         let before = record(Some(0), JobStatus::Running, true);
         assert_eq!(before.revised(&job(7), JobStatus::Running, at(1)), None);
         assert_eq!(before.revised(&job(7), JobStatus::Unknown, at(1)), None);
+        let unasked = record(Some(0), JobStatus::Unknown, true);
+        assert_eq!(unasked.revised(&job(7), JobStatus::Running, at(1)), None, "an old fact");
         assert_eq!(before.revised(&job(8), over(Conclusion::Success), at(1)), None);
         let settled = before.revised(&job(7), over(Conclusion::Success), at(1)).unwrap();
         assert_eq!(settled.revised(&job(7), over(Conclusion::Failure), at(1)), None);
