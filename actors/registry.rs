@@ -106,6 +106,8 @@ pub struct PoolView {
     pub failing: Option<PoolFailure>,
     /// When the last instance of its present revision began that works.
     pub proven: Option<Timestamp>,
+    /// How many machines stopped asking for work together, if so many that the cause is in doubt.
+    pub silent: Option<u32>,
 }
 
 /// Shows how the instances of a pool fail.

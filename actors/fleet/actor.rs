@@ -21,10 +21,11 @@ use crate::intake::ToIntake;
 use crate::jobs::ToLedger;
 use crate::mail::{ActorRef, Mailbox, Reply};
 use crate::model::{
-    Instance, InstanceId, PoolId, PoolRow, PoolSpec, Reason, Refusal, State, Subject, Timestamp,
+    Instance, InstanceId, PoolId, PoolRow, PoolSpec, ProviderId, Reason, Refusal, State, Subject,
+    Timestamp,
 };
 use crate::mutants::{self, Mutant};
-use crate::pool::ToPool;
+use crate::pool::{HostConditions, ToPool};
 use crate::ports::{Clock, Controller, RecordKey, Records, StoreError};
 use crate::requeue::ToRequeue;
 use crate::supervise::{Envelope, Restarts, StopGuard, mailbox};
@@ -51,6 +52,7 @@ pub(super) fn start(
         ledger: ActorRef::default(),
         requeue: ActorRef::default(),
         intake: ActorRef::default(),
+        hosts: BTreeMap::new(),
         controller: None,
         shutdown_reply: None,
         on_exit: FleetExit {
@@ -79,6 +81,8 @@ struct Fleet {
     ledger: ActorRef<ToLedger>,
     requeue: ActorRef<ToRequeue>,
     intake: ActorRef<ToIntake>,
+    /// What is known of the hosts of each provider.
+    hosts: BTreeMap<ProviderId, HostConditions>,
     controller: Option<Arc<Controller>>,
     shutdown_reply: Option<Reply<()>>,
     ports: Ports,
@@ -189,7 +193,13 @@ impl Handler<Envelope<ToFleet>> for Fleet {
                 self.drain(&pool, drained, who, reply, ctx);
             }
             ToFleet::AdoptForeign { by, reply } => self.adopt_foreign(&by, reply, ctx),
-            ToFleet::Dispatch { instance, reply } => self.dispatch(&instance, reply),
+            ToFleet::Dispatch { instance, acknowledges, reply } => {
+                self.dispatch(&instance, acknowledges, reply);
+            }
+            ToFleet::Acknowledged(instance) => {
+                self.tell_instance(&instance, ToInstance::Acknowledged);
+            }
+            ToFleet::Hosts { provider, hosts } => self.hosts_changed(provider, hosts),
             ToFleet::MachineCalled { instance, attempt, call, reply } => {
                 self.forward(&instance, ToInstance::MachineCalled { attempt, call, reply });
             }
@@ -298,16 +308,27 @@ impl Fleet {
         }
     }
 
-    fn dispatch(&self, id: &InstanceId, reply: Reply<Dispatch>) {
+    fn dispatch(&self, id: &InstanceId, acknowledges: bool, reply: Reply<Dispatch>) {
         let registry = &self.ports.base.registry;
         match registry.mailbox(id) {
             Some(owner) => {
-                let _: Result<(), _> = owner.tell(ToInstance::Poll(reply));
+                let _: Result<(), _> = owner.tell(ToInstance::Poll { acknowledges, reply });
             }
             // Between two owners it waits; a machine that no row knows must go.
             None if registry.holds(id) || self.is_quarantined(id) => reply.send(Dispatch::Wait),
             None => reply.send(Dispatch::Leave),
         }
+    }
+
+    /// Passes on which hosts of a provider should get no new work.
+    fn hosts_changed(&mut self, provider: ProviderId, hosts: HostConditions) {
+        if self.hosts.get(&provider) == Some(&hosts) {
+            return;
+        }
+        for pool in self.pools.values().filter(|pool| pool.spec.provider == provider) {
+            let _: Result<(), _> = pool.actor_ref.tell(ToPool::Hosts(Arc::clone(&hosts)));
+        }
+        self.hosts.insert(provider, hosts);
     }
 
     /// Forwards a machine's call. Between two owners no answer comes, and the machine calls again;

@@ -6,6 +6,7 @@ use crate::model::{
     InstanceId, JobNotice, MachineName, MachineView, PoolId, PoolSpec, ProviderId, Refusal,
     RequestedBy, Timestamp, Urgency,
 };
+use crate::pool::HostConditions;
 use crate::ports::Jit;
 
 /// A message to the fleet.
@@ -40,9 +41,15 @@ pub enum ToFleet {
     Dispatch {
         /// The instance it was created for.
         instance: InstanceId,
+        /// Whether it will say so when it has what it is handed.
+        acknowledges: bool,
         /// The answer; a `Wait` may be long in coming.
         reply: Reply<Dispatch>,
     },
+    /// A machine has what it was handed.
+    Acknowledged(InstanceId),
+    /// The hosts of a provider that should get no new work, all of them.
+    Hosts { provider: ProviderId, hosts: HostConditions },
     /// A machine called while it is set up.
     MachineCalled {
         /// The instance it was created for.

@@ -11,13 +11,13 @@ use actix::{
 };
 use tracing::error;
 
-use super::effect::PostedEffect;
+use super::effect::{Effect, PostedEffect};
 use super::effect_runner::{EffectRunner, OwedOutcome, RunningEffects};
 use super::lifecycle::Lifecycle;
 use super::offers::dispatch;
 use super::origin::{Origin, first_events};
 use super::removal::RetireRequest;
-use super::report::{Reporter, give_back, log_exit, report_record};
+use super::report::{LedgerQuestions, Reporter, give_back, log_exit, report_record};
 use super::transition::{AfterSave, InputReply, InstanceInput, TransitionResult};
 use super::{Capabilities, Consent, Dispatch, MachineCall, ToInstance};
 use crate::backoff::until_some;
@@ -29,7 +29,7 @@ use crate::model::{
 };
 use crate::mutants::{self, Mutant};
 use crate::pool::ToPool;
-use crate::ports::{Controller, InstanceRows, InstanceSave, Jit, SaveError};
+use crate::ports::{Controller, InstanceRows, InstanceSave, Jit, MintGate, SaveError};
 use crate::registry::{AlreadyOwned, Entry};
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
@@ -68,6 +68,7 @@ pub(crate) fn start(origin: Origin, links: Links) -> Result<Child, AlreadyOwned>
     context.run(InstanceActor {
         entry: Some(entry),
         effects: RunningEffects::default(),
+        mint_gate: MintGate::default(),
         row: Arc::new(row),
         first,
         lifecycle,
@@ -92,6 +93,8 @@ pub(crate) fn start(origin: Origin, links: Links) -> Result<Child, AlreadyOwned>
 struct InstanceActor {
     entry: Option<Entry>,
     effects: RunningEffects,
+    /// Lets the last registration be given up for as long as it was not sent.
+    mint_gate: MintGate,
     row: Arc<Instance>,
     /// What a stored row begins with; a new one is stored first.
     first: Option<InstanceInput>,
@@ -164,10 +167,12 @@ impl Handler<Envelope<ToInstance>> for InstanceActor {
                 pending = PendingReply::Retire(message.reply);
                 InstanceInput::Retire(request)
             }
-            ToInstance::Poll(reply) => {
+            ToInstance::Poll { acknowledges, reply } => {
                 self.pollers.push(reply);
-                InstanceInput::Poll
+                InstanceInput::Poll { acknowledges }
             }
+            ToInstance::Acknowledged => InstanceInput::Acknowledged,
+            ToInstance::Host(condition) => InstanceInput::Host(condition),
             ToInstance::MachineCalled { attempt, call, reply } => {
                 let wants_jit = call == MachineCall::RequestJit;
                 pending = PendingReply::MachineCalled { wants_jit, reply };
@@ -275,16 +280,23 @@ impl InstanceActor {
 
     /// Does what was decided, now that it is durable.
     fn act(&mut self, after: AfterSave, pending: PendingReply, ctx: &mut Context<Self>) {
-        if let Some(offer) = after.returned_offer {
-            give_back(offer, &self.row, &self.links);
+        if let Some((offer, why)) = after.returned_offer {
+            give_back(offer, why, &self.row, &self.links);
+        }
+        if after.give_up_mint {
+            // Either way an answer comes, and says what became of it.
+            self.mint_gate.give_up();
         }
         for effect in after.effects {
             self.run(effect);
         }
         self.reply(after.reply, pending);
-        self.answer_pollers();
+        let handed_out = self.answer_pollers();
         self.set_alarm(after.wake, ctx);
-        self.reporter.publish(&self.row, &self.lifecycle, after.runner_lost, &self.links);
+        let questions =
+            LedgerQuestions { runner_lost: after.runner_lost, delivery: after.delivery_in_doubt };
+        let now = self.links.base.clock.now();
+        self.reporter.publish(&self.row, &self.lifecycle, questions, &self.links, now);
         if mutants::is(Mutant::EntryRemovedEarly) && self.row.state == State::Deleting {
             if let Some(entry) = &mut self.entry {
                 entry.finish();
@@ -296,14 +308,19 @@ impl InstanceActor {
                 entry.finish();
             }
             ctx.stop();
+        } else if handed_out {
+            self.step(InstanceInput::HandedOut, PendingReply::Nothing, ctx);
         }
     }
 
     fn run(&mut self, posted: PostedEffect) {
         let now = self.links.base.clock.now();
-        let Some(runner) = EffectRunner::new(&self.links, &self.row, &self.avoid, now) else {
-            return;
-        };
+        if matches!(posted.effect, Effect::Mint(_)) {
+            self.mint_gate = MintGate::default();
+        }
+        let gate = self.mint_gate.clone();
+        let runner = EffectRunner::new(&self.links, &self.row, &self.avoid, now, gate);
+        let Some(runner) = runner else { return };
         let owed = OwedOutcome::new(self.me.clone(), &posted, &runner);
         let PostedEffect { token, effect } = posted;
         let handle = self.links.base.spawner.spawn(Box::pin(async move {
@@ -338,18 +355,19 @@ impl InstanceActor {
         }
     }
 
-    fn answer_pollers(&mut self) {
+    /// Answers the machine's questions; returns whether it was handed work.
+    fn answer_pollers(&mut self) -> bool {
         if self.pollers.is_empty() {
-            return;
+            return false;
         }
-        match dispatch(&self.row, self.links.capabilities.seal()) {
-            Some(answer) => {
-                for poller in self.pollers.drain(..) {
-                    poller.send(answer.clone());
-                }
-            }
-            None => self.pollers.retain(|poller| !poller.is_abandoned()),
+        let Some(answer) = dispatch(&self.row, self.links.capabilities.seal()) else {
+            self.pollers.retain(|poller| !poller.is_abandoned());
+            return false;
+        };
+        for poller in self.pollers.drain(..) {
+            poller.send(answer.clone());
         }
+        matches!(answer, Dispatch::Work(_))
     }
 
     fn set_alarm(&mut self, wake: Option<Timestamp>, ctx: &mut Context<Self>) {

@@ -6,7 +6,10 @@
 //! alone.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
@@ -18,17 +21,19 @@ use crate::calls::answered;
 use crate::jobs::ToLedger;
 use crate::mail::{ActorRef, Mailbox};
 use crate::model::{
-    ForgeId, HostName, Instance, JobId, JobReading, PoolSpec, ProviderId, Sighting, Stamp,
-    Timestamp,
+    ForgeId, HostName, Instance, JobId, JobReading, PoolSpec, ProviderId, RunnerName, Sighting,
+    Stamp, Timestamp,
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::{
-    Controller, CreateOrder, CreateSlot, Forge, Handover, InstanceRows, Jit, MachineRef, MintOrder,
-    Provider, Records, RunnerRef, Seal,
+    Controller, CreateOrder, CreateSlot, Forge, Handover, InstanceRows, Jit, MachineRef, MintError,
+    MintGate, MintOrder, Minted, Provider, Records, RunnerRef, Seal,
 };
 
 /// How long a read or a call to the forge may take.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
+/// How long a registration may wait for the forge's budget before it is given up, to be tried again.
+const MINT_QUEUE_TIMEOUT: Duration = Duration::from_mins(15);
 /// How long a delete may take before it is called again.
 const DELETE_TIMEOUT: Duration = Duration::from_mins(10);
 /// How long the ledger may take.
@@ -126,6 +131,7 @@ pub(super) struct EffectRunner {
     ledger: ActorRef<ToLedger>,
     avoid: Vec<HostName>,
     begun: Timestamp,
+    gate: MintGate,
 }
 
 impl EffectRunner {
@@ -135,6 +141,7 @@ impl EffectRunner {
         row: &Arc<Instance>,
         avoid: &[HostName],
         begun: Timestamp,
+        gate: MintGate,
     ) -> Option<Self> {
         let Capabilities { providers, forges, .. } = &links.capabilities;
         Some(Self {
@@ -147,6 +154,7 @@ impl EffectRunner {
             ledger: links.ledger.clone(),
             avoid: avoid.to_vec(),
             begun,
+            gate,
         })
     }
 
@@ -191,15 +199,7 @@ impl EffectRunner {
                     None => CreateSlot::default(),
                 }))
             }
-            Effect::Mint(name) => {
-                let order = MintOrder {
-                    scope: scope.clone(),
-                    name,
-                    labels: self.spec.labels.clone(),
-                    group: self.spec.runner_group.clone(),
-                };
-                EffectOutcome::Minted(self.forge.mint(order).await)
-            }
+            Effect::Mint(name) => EffectOutcome::Minted(self.mint(name).await),
             Effect::Deregister(id) => {
                 EffectOutcome::Deregistered(self.forge.deregister(scope, id).await)
             }
@@ -238,6 +238,40 @@ impl EffectRunner {
                 let open = self.ledger.ask(ask, LEDGER_TIMEOUT).await;
                 EffectOutcome::OfferOpen { generation, open }
             }
+        }
+    }
+
+    /// Registers a runner, unless that is given up before it was sent. The forge's time counts from
+    /// then on: a registration may wait for its budget for longer than for its answer.
+    async fn mint(&self, name: RunnerName) -> Result<Minted, MintError> {
+        let gate = &self.gate;
+        let order = MintOrder {
+            scope: self.row.scope.clone(),
+            name,
+            labels: self.spec.labels.clone(),
+            group: self.spec.runner_group.clone(),
+            gate: gate.clone(),
+        };
+        let not_sent = |why: &str| Err(MintError::Later { after: None, why: why.into() });
+        let mut answer = self.forge.mint(order);
+        let queued = tokio::time::sleep(MINT_QUEUE_TIMEOUT);
+        let (mut queued, mut settled) = (pin!(queued), pin!(gate.settled()));
+        // First the wait for the budget: it ends with the call, with the reason for it, or in time.
+        let early = poll_fn(|cx| {
+            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
+                return Poll::Ready(Some(answer));
+            }
+            if queued.as_mut().poll(cx).is_ready() {
+                gate.give_up();
+            }
+            settled.as_mut().poll(cx).map(|()| None)
+        });
+        match early.await {
+            Some(answer) => answer,
+            None if gate.give_up() => not_sent("it was given up before it was sent"),
+            None => answered(READ_TIMEOUT, answer)
+                .await
+                .unwrap_or_else(|why| Err(MintError::Unanswered { why })),
         }
     }
 

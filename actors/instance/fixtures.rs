@@ -10,10 +10,11 @@ use super::{MachineCall, Permit};
 use crate::mail::NoAnswer;
 use crate::model::{
     Began, Binding, Conclusion, End, ExitFacts, ExitReport, ForgeId, Generation, HeldOffer,
-    Instance, InstanceId, JobFact, JobId, JobOver, JobReading, Labels, MachineName, MachinePhase,
-    MachineSpec, MachineView, OfferEnd, Policy, PoolSpec, Reason, Registration, RemovalRequest,
-    RequestedBy, Revision, RunnerId, RunnerName, RunnerView, Scope, Setup, Sighting, Stamp, State,
-    Tail, Timestamp, Urgency, VerdictClass, Warrant, WarrantKind, Worker, after,
+    HostCondition, Instance, InstanceId, JobFact, JobId, JobOver, JobReading, Labels, MachineName,
+    MachinePhase, MachineSpec, MachineView, OfferEnd, Policy, PoolSpec, Reason, Registration,
+    RemovalRequest, RequestedBy, Revision, RunnerId, RunnerName, RunnerView, Scope, Setup,
+    Sighting, Stamp, State, Tail, Timestamp, Urgency, VerdictClass, Warrant, WarrantKind, Worker,
+    after,
 };
 use crate::ports::{
     CreateError, CreateSlot, Deletion, Deregistered, ForgeError, Jit, MintError, Minted,
@@ -344,7 +345,10 @@ pub(super) fn inputs() -> Vec<NamedInput> {
         message("delete", || ask(Urgency::Delete, Reason::Operator)),
         message("force", || ask(Urgency::Force, Reason::Operator)),
         message("forget", || ask(Urgency::Forget, Reason::Operator)),
-        message("poll", || InstanceInput::Poll),
+        message("poll", || InstanceInput::Poll { acknowledges: true }),
+        message("handed out", || InstanceInput::HandedOut),
+        message("acknowledged", || InstanceInput::Acknowledged),
+        message("host unreachable", || InstanceInput::Host(Some(HostCondition::Unreachable))),
         message("asks for its jit", || InstanceInput::MachineCalled(1, MachineCall::RequestJit)),
         message("says installing", || says(Setup::Installing)),
         message("says idle", || says(Setup::Idle)),

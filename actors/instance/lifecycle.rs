@@ -8,6 +8,7 @@
 //! begin again, counts of absences begin again, and nothing is decided on stale reads. A part that
 //! needs another gets it as an argument and calls its methods.
 
+use super::availability::Availability;
 use super::creation::{Creation, NotCreated};
 use super::deletion::MachineDeletion;
 use super::effect::EffectOutcome;
@@ -44,6 +45,7 @@ pub(super) struct Lifecycle {
     setup: SetupCalls,
     probe: MachineProbe,
     runner_check: RunnerCheck,
+    availability: Availability,
     offers: OfferKeeper,
     idle_check: IdleCheck,
     post_mortem: PostMortem,
@@ -72,6 +74,7 @@ impl Lifecycle {
         now: Timestamp,
     ) -> TransitionResult {
         let bookkeeping = std::mem::take(&mut self.bookkeeping);
+        self.availability.begin(now);
         let mut ctx = Transition::begin(row, bookkeeping, spec, seal, now);
         let reply = if row.state == State::Deleted {
             InputReply::Nothing
@@ -99,6 +102,27 @@ impl Lifecycle {
         self.probe.shows_worker()
     }
 
+    /// Returns whether an offer may be sent to the instance. A machine that was not found, that
+    /// others delete, or of which the provider cannot tell, may be gone before it is delivered.
+    pub(super) fn can_take_offer(&self, row: &Instance, now: Timestamp) -> bool {
+        row.is_offerable() && self.availability.can_take_offer(now) && self.probe.is_well()
+    }
+
+    /// Returns since when a machine that should ask for work has been silent, if it is.
+    pub(super) fn silent_since(&self, row: &Instance, now: Timestamp) -> Option<Timestamp> {
+        self.availability.silent_since(row, now)
+    }
+
+    /// Returns whether the instance is no capacity because its host is out of reach.
+    pub(super) fn is_out_of_reach(&self, row: &Instance) -> bool {
+        self.availability.is_out_of_reach(row)
+    }
+
+    /// Returns whether its place against `max` is free although its machine may exist.
+    pub(super) fn frees_place(&self, row: &Instance) -> bool {
+        self.availability.frees_place(row)
+    }
+
     // Inputs.
 
     fn handle(&mut self, input: InstanceInput, ctx: &mut Transition<'_>) -> InputReply {
@@ -117,18 +141,26 @@ impl Lifecycle {
             InstanceInput::RunnerSeen(view) => self.runner_check.seen(&view, ctx),
             InstanceInput::RunnerMissed => RunnerCheck::missed(ctx),
             InstanceInput::Offer(job, generation) => {
-                return InputReply::Offer(OfferKeeper::offered(&job, generation, ctx));
+                let available = self.availability.can_take_offer(ctx.now) && self.probe.is_well();
+                let answer = self.offers.offered(&job, generation, available, ctx);
+                return InputReply::Offer(answer);
             }
             InstanceInput::OfferEnded(job, generation, why) => {
                 self.conclusions().execution_taken_back(&job, why, ctx);
-                OfferKeeper::ended(&job, generation, why, ctx);
+                OfferKeeper::ended(&job, generation, why, &mut self.registrar, ctx);
             }
             InstanceInput::Executing(job) => self.conclusions().executing(job, ctx),
             InstanceInput::JobOver(over) => self.conclusions().job_over(over, ctx),
             InstanceInput::Retire(request) => {
                 return InputReply::Retire(self.removal_requested(request, ctx));
             }
-            InstanceInput::Poll => self.probe.polled(ctx),
+            InstanceInput::Poll { acknowledges } => {
+                self.availability.polled(acknowledges, ctx.now);
+                self.probe.polled(ctx);
+            }
+            InstanceInput::HandedOut => self.offers.handed_out(ctx.now),
+            InstanceInput::Acknowledged => self.offers.acknowledged(),
+            InstanceInput::Host(condition) => self.availability.host_changed(condition),
             InstanceInput::MachineCalled(attempt, call) => {
                 let answer = self.setup.called(attempt, call, &mut self.probe, ctx);
                 return InputReply::MachineCalled(answer);
@@ -181,10 +213,10 @@ impl Lifecycle {
             EffectOutcome::ExitReport(exit_report) => self.post_mortem.exit_report(exit_report),
             EffectOutcome::Deleted(answer) => self.deletion.deleted(answer, &mut self.probe, ctx),
             EffectOutcome::Delivery { generation, allowed } => {
-                self.offers.delivery_confirmed(generation, allowed, ctx);
+                self.offers.delivery_confirmed(generation, allowed, &mut self.registrar, ctx);
             }
             EffectOutcome::OfferOpen { generation, open } => {
-                OfferKeeper::offer_confirmed(generation, open, ctx);
+                OfferKeeper::offer_confirmed(generation, open, &mut self.registrar, ctx);
             }
         }
     }
@@ -356,7 +388,7 @@ impl Lifecycle {
             State::Idle => self.drive_idle(ctx),
             State::Reserved => {
                 self.probe.drive(ctx);
-                self.offers.drive(&mut self.registrar, ctx);
+                self.offers.drive(&mut self.registrar, &self.availability, ctx);
             }
             State::Busy => self.drive_busy(ctx),
             State::Retiring => self.drive_retiring(ctx),
@@ -393,6 +425,7 @@ impl Lifecycle {
 
     fn drive_idle(&mut self, ctx: &mut Transition<'_>) {
         self.probe.drive(ctx);
+        self.availability.drive(ctx);
         if ctx.is_working() {
             self.conclusions().work_proven("the forge proved a job here", ctx);
         } else if ctx.row.removal.is_some() {
@@ -528,7 +561,13 @@ mod tests {
         let (conclusion, names_us) = (Some(Conclusion::Success), true);
         row.job_over = Some(JobOver { job, conclusion, names_us, at: started_at() });
         let mut lifecycle = Lifecycle::default();
-        let result = lifecycle.step(&row, InstanceInput::Poll, &spec(binding), &Wax, now());
+        let result = lifecycle.step(
+            &row,
+            InstanceInput::Poll { acknowledges: true },
+            &spec(binding),
+            &Wax,
+            now(),
+        );
         assert_eq!(result.row.state, State::Busy, "where the end of its job is acted on");
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::effect::{EffectOutcome, EffectToken};
 use crate::mail::Reply;
 use crate::model::{
-    Generation, HostName, JobId, JobOver, MachineView, OfferEnd, PoolSpec, Reason, Refusal,
-    RequestedBy, RunnerView, Setup, Urgency,
+    Generation, HostCondition, HostName, JobId, JobOver, MachineView, OfferEnd, PoolSpec, Reason,
+    Refusal, RequestedBy, RunnerView, Setup, Urgency,
 };
 use crate::ports::Jit;
 
@@ -44,7 +44,15 @@ pub enum ToInstance {
     /// A request to go: from the pool, the reaper or an operator.
     Retire(Retire),
     /// Its machine asks for work (late binding).
-    Poll(Reply<Dispatch>),
+    Poll {
+        /// Whether it will say so when it has what it is handed.
+        acknowledges: bool,
+        reply: Reply<Dispatch>,
+    },
+    /// Its machine has what it was handed.
+    Acknowledged,
+    /// What speaks against new work on its host, if anything does.
+    Host(Option<HostCondition>),
     /// Its machine called us while it is set up.
     MachineCalled {
         /// The registration it was created with.

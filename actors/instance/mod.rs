@@ -23,6 +23,7 @@
 //!    │          │    draft of the row,   ├─ probe         read the machine, count absences
 //!    │          │    events, effects     ├─ runner_check  is the runner online at all?
 //!    │          │                        ├─ offers        reserve, deliver, let go
+//!    │          │                        ├─ availability  can it take an offer at all?
 //!    │          ├─ 1. save the row       ├─ work          what proves a job here
 //!    │          ├─ 2. start the effects  ├─ removal       consent or refuse to go
 //!    │          └─ 3. reply, report      ├─ idle_check    deregister, hold, look
@@ -38,6 +39,7 @@
 //! it needs a [warrant](crate::model::Warrant), written down before the machine is deleted.
 
 mod actor;
+mod availability;
 mod creation;
 mod deletion;
 mod effect;

@@ -261,6 +261,11 @@ impl MachineProbe {
         self.is_leaving
     }
 
+    /// Returns whether nothing says that the machine may be gone soon, or gone already.
+    pub(super) fn is_well(&self) -> bool {
+        self.absent_since.is_none() && self.doubt.is_none() && !self.is_leaving
+    }
+
     /// Returns whether the machine itself proved that its runner never started.
     pub(super) fn never_began(&self) -> bool {
         self.began == Some(Began::Never)

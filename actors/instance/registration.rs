@@ -141,6 +141,19 @@ impl Registrar {
         None
     }
 
+    /// Takes back the name of a mint that certainly registered nothing; returns whether no
+    /// registration may exist now.
+    pub(super) fn forget_unsent(&mut self, ctx: &mut Transition<'_>) -> bool {
+        let is_unsent = matches!(ctx.row.registration, Registration::Uncertain(_))
+            && self.mint.may_repeat
+            && !ctx.is_in_flight(EffectKind::Mint);
+        if is_unsent {
+            ctx.row.registration = Registration::None;
+            self.mint = MintAttempts::default();
+        }
+        ctx.row.registration == Registration::None
+    }
+
     /// Makes progress towards a registration that is certainly gone; returns whether it is.
     pub(super) fn drive_removal(&mut self, proof: AbsenceProof, ctx: &mut Transition<'_>) -> bool {
         if !ctx.row.registration.may_exist() {

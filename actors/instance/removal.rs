@@ -53,6 +53,7 @@ impl RetireRequest {
             | Reason::Lifetime
             | Reason::Orphan
             | Reason::OfferEnded
+            | Reason::Silent
             | Reason::Spent
             | Reason::HostDrain
             | Reason::Operator => about_instance(state, self.urgency),

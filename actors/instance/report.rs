@@ -8,7 +8,8 @@ use super::lifecycle::Lifecycle;
 use crate::jobs::{InstanceChange, InstanceUpdate, ToLedger};
 use crate::model::{
     Binding, End, ExitRecord, Failure, FailureClass, HeldOffer, Instance, JobId, JobStatus,
-    LifeOutcome, LifeStage, Policy, Reason, Refusal, State, Tail, Timestamp, failure_class, is_due,
+    LifeOutcome, LifeStage, Policy, Reason, Refusal, Registration, RunnerId, State, Tail, Timestamp,
+    failure_class, is_due,
 };
 use crate::pool::{InstanceReport, ToPool};
 
@@ -24,13 +25,26 @@ pub(super) struct Reporter {
     to_ledger: LedgerReport,
 }
 
+/// What the ledger shall have the forge asked about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LedgerQuestions {
+    /// The runner of the job at work is offline or unlisted.
+    pub(super) runner_lost: bool,
+    /// The runner of a delivered offer may not start.
+    pub(super) delivery: bool,
+}
+
 /// What the ledger knows of the instance.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that was told or not")]
 struct LedgerReport {
     /// For how many mints the names were reported, plus one.
     names: Option<u32>,
+    /// The number of the registration that was reported last.
+    number: Option<RunnerId>,
     offerable: bool,
     working: Option<JobId>,
+    judged: bool,
     ended: bool,
     /// What the ledger was told of the job after the end was recorded.
     learned: Option<(JobId, JobStatus)>,
@@ -58,17 +72,21 @@ impl Reporter {
         &mut self,
         row: &Instance,
         lifecycle: &Lifecycle,
-        runner_lost: bool,
+        questions: LedgerQuestions,
         links: &Links,
+        now: Timestamp,
     ) {
-        let report = report(row, lifecycle, self.exit.as_ref());
+        let report = report(row, lifecycle, self.exit.as_ref(), now);
         if self.to_pool.as_ref() != Some(&report) {
             self.to_pool = Some(report.clone());
             let _: Result<(), _> = links.pool.tell(ToPool::Report(report));
         }
-        let mut changes = self.to_ledger.changes(row);
-        if runner_lost {
+        let mut changes = self.to_ledger.changes(row, lifecycle.can_take_offer(row, now));
+        if questions.runner_lost {
             changes.push(InstanceChange::RunnerLost);
+        }
+        if questions.delivery {
+            changes.push(InstanceChange::DeliveryInDoubt);
         }
         for what in changes {
             let update = InstanceUpdate { id: row.id.clone(), pool: row.pool.clone(), what };
@@ -79,18 +97,24 @@ impl Reporter {
 
 impl LedgerReport {
     /// Returns what changed since the last report.
-    fn changes(&mut self, row: &Instance) -> Vec<InstanceChange> {
+    fn changes(&mut self, row: &Instance, offerable: bool) -> Vec<InstanceChange> {
         let mut changes = Vec::new();
         if self.names != Some(row.mints) && !self.ended {
             self.names = Some(row.mints);
             let names = (1..=row.mints.max(1)).map(|mint| row.runner_name(mint)).collect();
-            changes.push(InstanceChange::Answers(names));
+            changes.push(InstanceChange::Answers(row.home(), names));
         }
-        let offerable = row.is_offerable();
+        if let Registration::Known { name, id } = &row.registration
+            && self.number != Some(*id)
+            && !self.ended
+        {
+            self.number = Some(*id);
+            changes.push(InstanceChange::Registered(name.clone(), *id));
+        }
         if offerable != self.offerable {
             self.offerable = offerable;
             changes.push(if offerable {
-                InstanceChange::Offerable
+                InstanceChange::Offerable(row.host.clone())
             } else {
                 InstanceChange::Unavailable
             });
@@ -104,12 +128,21 @@ impl LedgerReport {
         }
         if row.state.is_over() && !self.ended {
             self.ended = true;
+            changes.extend(row.worked_unnamed().then_some(InstanceChange::EndedUnnamed));
             changes.push(InstanceChange::Ended);
         }
         let learned = learned_late(row);
         if learned.is_some() && self.learned != learned {
             self.learned.clone_from(&learned);
             changes.extend(learned.map(|(job, status)| InstanceChange::LearnedOf(job, status)));
+        }
+        let tells_of_a_job = row.binding == Binding::Late && row.mints > 0;
+        if let Some(verdict) = row.verdict
+            && tells_of_a_job
+            && !self.judged
+        {
+            self.judged = true;
+            changes.push(InstanceChange::Judged(verdict));
         }
         if row.state == State::Deleted && !self.deleted {
             self.deleted = true;
@@ -137,12 +170,12 @@ pub(super) fn report_record(record: &ExitRecord, links: &Links) {
 }
 
 /// Gives an offer back that the instance will not serve.
-pub(super) fn give_back(offer: HeldOffer, row: &Instance, links: &Links) {
+pub(super) fn give_back(offer: HeldOffer, why: Refusal, row: &Instance, links: &Links) {
     let _: Result<(), _> = links.ledger.tell(ToLedger::OfferAnswered {
         job: offer.job,
         instance: row.id.clone(),
         generation: offer.generation,
-        answer: Some(Err(Refusal::NotReady)),
+        answer: Some(Err(why)),
     });
 }
 
@@ -206,7 +239,12 @@ pub(super) fn can_stick(row: &Instance) -> bool {
 }
 
 /// Returns what the pool must know.
-fn report(row: &Instance, lifecycle: &Lifecycle, exit: Option<&ExitRecord>) -> InstanceReport {
+fn report(
+    row: &Instance,
+    lifecycle: &Lifecycle,
+    exit: Option<&ExitRecord>,
+    now: Timestamp,
+) -> InstanceReport {
     let wants = match row.state {
         State::PendingCreate => Some(Permit::Start),
         State::PendingDelete => Some(Permit::Delete),
@@ -229,7 +267,9 @@ fn report(row: &Instance, lifecycle: &Lifecycle, exit: Option<&ExitRecord>) -> I
         revision: row.revision.clone(),
         host: row.host.clone(),
         registered: row.registration.may_exist(),
-        occupies: row.occupies(),
+        occupies: row.occupies() && !lifecycle.frees_place(row),
+        silent_since: lifecycle.silent_since(row, now),
+        unreachable: lifecycle.is_out_of_reach(row),
         wants,
         checked: lifecycle.has_looked(),
         stuck: lifecycle.is_stuck(),

@@ -13,9 +13,9 @@ use super::report::can_stick;
 use super::{Consent, MachineCall, Permit};
 use crate::backoff::backoff;
 use crate::model::{
-    Conclusion, Event, ExitRecord, Generation, HeldOffer, Instance, JobId, JobOver, MachineView,
-    OfferEnd, Policy, PoolSpec, Reason, Refusal, Registration, RemovalRequest, RequestedBy,
-    RunnerView, State, Subject, Timestamp, Urgency, What, after,
+    Conclusion, Event, ExitRecord, Generation, HeldOffer, HostCondition, Instance, JobId, JobOver,
+    MachineView, OfferEnd, Policy, PoolSpec, Reason, Refusal, Registration, RemovalRequest,
+    RequestedBy, RunnerView, State, Subject, Timestamp, Urgency, What, after,
 };
 use crate::ports::{Handover, Seal};
 
@@ -42,7 +42,16 @@ pub(super) enum InstanceInput {
     Executing(JobId),
     JobOver(JobOver),
     Retire(RetireRequest),
-    Poll,
+    /// Its machine asks for work, and will acknowledge what it is handed or not.
+    Poll {
+        acknowledges: bool,
+    },
+    /// Its machine was handed its work just now.
+    HandedOut,
+    /// Its machine has what it was handed.
+    Acknowledged,
+    /// What speaks against new work on its host is new.
+    Host(Option<HostCondition>),
     MachineCalled(u32, MachineCall),
     /// The alarm rang, or there is nothing new: decide again.
     Wake,
@@ -77,10 +86,15 @@ pub(super) struct AfterSave {
     /// When to decide again if nothing comes in before.
     pub wake: Option<Timestamp>,
     pub reply: InputReply,
-    /// An offer that is given back to the ledger.
-    pub returned_offer: Option<HeldOffer>,
+    /// An offer that is given back to the ledger, and why.
+    pub returned_offer: Option<(HeldOffer, Refusal)>,
     /// Whether the runner of a job at work is offline or unlisted, which the ledger must know.
     pub runner_lost: bool,
+    /// Whether it is in doubt that the runner of a delivered offer starts, which the ledger must
+    /// know.
+    pub delivery_in_doubt: bool,
+    /// Whether the registration under way is given up, if it was not sent yet.
+    pub give_up_mint: bool,
 }
 
 /// What an owner remembers between two transitions that belongs to no part of the life cycle.
@@ -134,8 +148,10 @@ pub(super) struct Transition<'a> {
     effects: Vec<PostedEffect>,
     exit: Option<ExitRecord>,
     wake: Option<Timestamp>,
-    returned_offer: Option<HeldOffer>,
+    returned_offer: Option<(HeldOffer, Refusal)>,
     runner_lost: bool,
+    delivery_in_doubt: bool,
+    give_up_mint: bool,
 }
 
 impl<'a> Transition<'a> {
@@ -158,6 +174,8 @@ impl<'a> Transition<'a> {
             wake: None,
             returned_offer: None,
             runner_lost: false,
+            delivery_in_doubt: false,
+            give_up_mint: false,
         }
     }
 
@@ -179,6 +197,8 @@ impl<'a> Transition<'a> {
                 reply,
                 returned_offer: self.returned_offer,
                 runner_lost: self.runner_lost,
+                delivery_in_doubt: self.delivery_in_doubt,
+                give_up_mint: self.give_up_mint,
             },
         };
         (result, self.bookkeeping)
@@ -236,13 +256,23 @@ impl<'a> Transition<'a> {
     }
 
     /// Gives an offer back to the ledger after the save.
-    pub(super) fn return_offer(&mut self, offer: HeldOffer) {
-        self.returned_offer = Some(offer);
+    pub(super) fn return_offer(&mut self, offer: HeldOffer, why: Refusal) {
+        self.returned_offer = Some((offer, why));
     }
 
     /// Lets the ledger ask about the job whose runner is offline or unlisted.
     pub(super) fn report_runner_lost(&mut self) {
         self.runner_lost = true;
+    }
+
+    /// Lets the ledger ask about the job whose JIT config was handed out.
+    pub(super) fn report_delivery_in_doubt(&mut self) {
+        self.delivery_in_doubt = true;
+    }
+
+    /// Gives the registration under way up, if it was not sent yet; its answer says so.
+    pub(super) fn give_up_mint(&mut self) {
+        self.give_up_mint = self.is_in_flight(EffectKind::Mint);
     }
 
     /// Starts no effect any more: the provider or the forge is out of reach for good.

@@ -83,7 +83,8 @@ fn machines(rows: &[&Instance]) -> Vec<Violation> {
 fn limits(snapshot: &Snapshot<'_>) -> Vec<Violation> {
     let mut made: BTreeMap<&PoolId, u32> = BTreeMap::new();
     for row in &snapshot.rows {
-        if row.occupies() && !row.adopted {
+        // On a host that is out of reach one that can never run a job gives its place to another.
+        if row.occupies() && !row.adopted && !row.can_never_run_a_job() {
             *made.entry(&row.pool).or_default() += 1;
         }
     }

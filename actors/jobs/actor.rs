@@ -22,7 +22,7 @@ use crate::base::Base;
 use crate::fleet::{FleetPart, ToFleet};
 use crate::instance::{ToInstance, log_death};
 use crate::mail::{ActorRef, Reply};
-use crate::model::{InstanceId, Job, PoolId, PoolSpec, Timestamp};
+use crate::model::{InstanceId, Job, PoolId, PoolSpec, Timestamp, elapsed};
 use crate::pool::ToPool;
 use crate::ports::SaveError;
 use crate::requeue::ToRequeue;
@@ -61,6 +61,8 @@ struct LedgerActor {
     pools: BTreeMap<PoolId, ActorRef<ToPool>>,
     batch: Batch,
     effects: Vec<AbortHandle>,
+    /// When a job has rested for long enough, and the timer for that.
+    alarm: Option<(Timestamp, SpawnHandle)>,
     _exit_notifier: ExitNotifier,
 }
 
@@ -86,6 +88,7 @@ impl LedgerActor {
             pools: BTreeMap::new(),
             batch: Batch::default(),
             effects: Vec::new(),
+            alarm: None,
             _exit_notifier: exit_notifier,
         }
     }
@@ -127,6 +130,7 @@ impl LedgerActor {
 
     /// Adds a change to the batch, which is saved when the mailbox is empty.
     fn gather(&mut self, change: LedgerChange, ctx: &mut Context<Self>) {
+        self.set_alarm(ctx);
         self.batch.change.absorb(change);
         self.batch.size += 1;
         match self.batch.size {
@@ -138,6 +142,26 @@ impl LedgerActor {
             MAX_BATCH => self.flush(ctx),
             _ => {}
         }
+    }
+
+    /// Sets the timer for the next job that has rested for long enough.
+    fn set_alarm(&mut self, ctx: &mut Context<Self>) {
+        let next = self.ledger.next_wake();
+        if self.alarm.as_ref().map(|(at, _)| *at) == next {
+            return;
+        }
+        if let Some((_, alarm)) = self.alarm.take() {
+            ctx.cancel_future(alarm);
+        }
+        self.alarm = next.map(|at| {
+            let wait = elapsed(self.now(), at).max(Duration::from_millis(1));
+            let alarm = ctx.run_later(wait, |this, ctx| {
+                this.alarm = None;
+                let change = this.ledger.handle(LedgerInput::Wake, this.now());
+                this.gather(change, ctx);
+            });
+            (at, alarm)
+        });
     }
 
     fn gather_answer(
@@ -225,8 +249,8 @@ impl LedgerActor {
                     let _ = actor_ref.tell(ToPool::Demand(demand));
                 }
             }
-            Act::AskForge(job) => {
-                let _ = self.links.requeue.tell(ToRequeue::Ask(job));
+            Act::AskForge(job, why) => {
+                let _ = self.links.requeue.tell(ToRequeue::Ask(job, why));
             }
             Act::TellDeath(instance) => self.tell_death(instance),
             Act::Announce(event) => self.links.base.registry.announce(&event),

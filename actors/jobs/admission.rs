@@ -12,8 +12,8 @@ use super::index::JobIndex;
 use super::open_jobs::OpenJobs;
 use super::routing::{JobRequirements, JobRoute};
 use crate::model::{
-    Asked, Event, Generation, Home, Job, JobFact, JobId, JobNotice, Offer, PoolId, Subject,
-    Timestamp, What,
+    Asked, Event, Generation, Home, Job, JobAttempts, JobFact, JobId, JobNotice, Offer, PoolId,
+    Subject, Timestamp, What,
 };
 
 /// How many jobs that no pool serves are kept for `explain`.
@@ -168,6 +168,8 @@ fn first_report(notice: &JobNotice, now: Timestamp) -> Job {
         heard_at: now,
         over_at: None,
         runner: None,
+        avoid: None,
+        attempts: JobAttempts::default(),
         asked: Asked::default(),
         events: 0,
     }

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use super::demand::Prefer;
 use crate::model::{
     Closure, Conclusion, DeliveryId, Epoch, Event, Generation, InstanceId, Job, JobFact, JobId,
-    JobOver, OfferEnd, PoolId, RunnerName, Subject, Timestamp, WriteId,
+    JobOver, NamedRunner, OfferEnd, PoolId, Subject, Timestamp, WriteId,
 };
 use crate::pool::Demand;
 use crate::ports::{ExitRevision, JobSave};
+use crate::requeue::AskReason;
 
 /// Holds what to save and, once that is durable, what to do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,8 +101,8 @@ pub(crate) enum Act {
     ShowJobOver { instance: InstanceId, over: JobOver },
     /// Tell a pool how much work waits for it.
     Demand { pool: PoolId, demand: Demand },
-    /// Have the forge asked about a job at once.
-    AskForge(JobId),
+    /// Have the forge asked about a job at once, for this reason.
+    AskForge(JobId, AskReason),
     /// Tell the log of an end whose verdict is settled.
     TellDeath(InstanceId),
     /// Announce an event that is not stored.
@@ -142,7 +143,7 @@ pub(super) struct FactReport {
     pub(super) job: JobId,
     pub(super) fact: JobFact,
     /// The runner it names, if any.
-    pub(super) runner: Option<RunnerName>,
+    pub(super) runner: Option<NamedRunner>,
     pub(super) source: ReportSource,
 }
 

@@ -63,6 +63,26 @@ impl DemandRouter {
         self.pools().iter().map(|pool| pool.spec.id.clone()).collect()
     }
 
+    /// Returns whether a pool's breaker is open.
+    pub(super) fn is_broken(&self, id: &PoolId) -> bool {
+        self.pools().iter().any(|pool| pool.spec.id == *id && pool.accepts == Accepts::Broken)
+    }
+
+    /// Returns the pools whose breaker is open.
+    pub(super) fn broken(&self) -> Vec<PoolId> {
+        let broken = self.pools().iter().filter(|pool| pool.accepts == Accepts::Broken);
+        broken.map(|pool| pool.spec.id.clone()).collect()
+    }
+
+    /// Returns the pools whose machines have another shape from now on.
+    pub(super) fn revised(&self, specs: &[Arc<PoolSpec>]) -> Vec<PoolId> {
+        let is_new = |spec: &&Arc<PoolSpec>| {
+            let known = self.pools().iter().find(|pool| pool.spec.id == spec.id);
+            known.is_some_and(|pool| pool.spec.revision != spec.revision)
+        };
+        specs.iter().filter(is_new).map(|spec| spec.id.clone()).collect()
+    }
+
     /// Takes a pool's report of whether it takes work. Its supervisor may be new and know no
     /// demand, so that is sent again.
     pub(super) fn set_accepts(
@@ -149,9 +169,11 @@ impl DemandRouter {
         // A job that waits for a place, or for the end of a drain, is withheld on purpose: its
         // age is no alarm. One that waits for a broken pool should be served and is not.
         let failed = blocked.filter(|_| self.pools().iter().any(broken));
+        // A probe is worth making for a job that rests: it may show that the pool works again.
+        let rests = self.is_broken(id) && jobs.rests_in(id);
         Demand {
             queued: u32::try_from(jobs.queue_length(id)).unwrap_or(u32::MAX),
-            blocked: blocked.is_some(),
+            blocked: blocked.is_some() || rests,
             oldest: oldest(queued).into_iter().chain(oldest(failed)).min(),
         }
     }

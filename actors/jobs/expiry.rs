@@ -24,11 +24,14 @@ pub(super) fn stale_jobs(jobs: &OpenJobs, now: Timestamp) -> Vec<JobId> {
     let old = jobs.index().queues().flat_map(|queue| {
         queue.iter().take_while(|(queued_at, _)| is_due(*queued_at, STALE_AFTER, now))
     });
+    let resting = jobs.index().resting().map(|(_, job)| job);
+    let resting = resting
+        .filter(|id| jobs.get(id).is_some_and(|job| is_due(job.queued_at, STALE_AFTER, now)));
     // A job that a deployment rule held back for days may have been released just now: it is
     // old by the forge's clock and young in our queue.
     let waited =
         |id: &&JobId| jobs.get(id).is_some_and(|job| is_due(job.heard_at, STALE_AFTER, now));
-    old.map(|(_, job)| job).filter(waited).cloned().collect()
+    old.map(|(_, job)| job).chain(resting).filter(waited).cloned().collect()
 }
 
 /// Returns the jobs that run on an instance which lost its runner, and that the forge is to be

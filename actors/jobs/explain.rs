@@ -10,7 +10,8 @@ pub use holdups::{BudgetLeft, HoldUps, why_it_waits};
 use super::Accepts;
 use super::routing::{JobRequirements, JobRoute, route};
 use crate::model::{
-    Closure, Event, Job, JobState, OfferStage, PoolId, PoolSpec, State, Timestamp, What, elapsed,
+    Attempt, Closure, Event, Job, JobState, OfferStage, PoolId, PoolSpec, State, Timestamp, What,
+    elapsed,
 };
 use crate::registry::PoolView;
 
@@ -51,8 +52,45 @@ pub fn explain_job(
         JobState::Completed => vec![format!("It is over: the forge says {:?}.", job.fact)],
         JobState::Closed => vec![closed(job)],
     };
+    lines.extend(attempts(job, now));
     lines.extend(asked(job, now));
     lines
+}
+
+/// Names the attempts to serve the job, and when the next is made.
+fn attempts(job: &Job, now: Timestamp) -> Vec<String> {
+    let all = &job.attempts;
+    if all.failed == 0 {
+        return Vec::new();
+    }
+    let first = (all.made as usize).saturating_sub(all.last.len()) + 1;
+    let line = |(number, attempt): (usize, &Attempt)| {
+        let (began, on) = (ago(attempt.began, now), &attempt.instance);
+        let verdict = attempt.verdict.map(|verdict| format!("; verdict on the machine: {verdict}"));
+        let end = match attempt.failed {
+            Some(_) => "the job did not begin there",
+            None if job.state() == JobState::Queued => "the job went elsewhere",
+            None => "it stands",
+        };
+        format!("Attempt {number}, {began} ago on `{on}`: {end}{}.", verdict.unwrap_or_default())
+    };
+    let mut lines: Vec<String> = (first..).zip(&all.last).map(line).collect();
+    lines.extend(rest(job, now));
+    lines
+}
+
+/// Describes until when a job rests, and why.
+fn rest(job: &Job, now: Timestamp) -> Option<String> {
+    let until = job.attempts.rests_until.filter(|_| job.rests())?;
+    let (failed, next) = (job.attempts.failed, ago(now, until));
+    Some(if job.attempts.is_parked() {
+        format!(
+            "It is parked: {failed} attempts came to nothing. It is tried every hour, next in {next}, and \
+             sooner once its pool serves another job, recovers or changes."
+        )
+    } else {
+        format!("{failed} attempts came to nothing; the next is made in {next}.")
+    })
 }
 
 fn queued(
@@ -132,7 +170,8 @@ fn running(job: &Job, now: Timestamp) -> String {
     match (&job.execution, &job.runner) {
         (Some(run), _) => format!("It runs on `{}` since {}.", run.instance, ago(run.since, now)),
         (None, Some(runner)) => {
-            format!("The forge says that it runs on `{runner}`, which is no runner of ours.")
+            let name = &runner.name;
+            format!("The forge says that it runs on `{name}`, which is no runner of ours.")
         }
         (None, None) => "The forge says that it runs, and not where.".into(),
     }

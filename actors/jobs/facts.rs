@@ -19,10 +19,11 @@ use super::demand::Prefer;
 use super::instances::KnownInstances;
 use super::open_jobs::OpenJobs;
 use crate::model::{
-    Closure, Conclusion, Execution, InstanceId, JobFact, JobId, JobOver, OfferEnd, OfferStage,
-    RunnerName, Timestamp, What,
+    Closure, Conclusion, Execution, InstanceId, JobFact, JobId, JobOver, NamedRunner, OfferEnd,
+    OfferStage, Timestamp, What,
 };
 use crate::mutants::{self, Mutant};
+use crate::requeue::AskReason;
 
 /// Lets a fact rise.
 pub(super) fn report(
@@ -59,7 +60,7 @@ fn release(id: JobId, jobs: &mut OpenJobs, now: Timestamp) -> Vec<JobEffect> {
 /// Records that a job runs, on a runner of ours or elsewhere.
 fn progress(
     id: JobId,
-    runner: Option<&RunnerName>,
+    runner: Option<&NamedRunner>,
     source: ReportSource,
     jobs: &mut OpenJobs,
     instances: &KnownInstances,
@@ -68,7 +69,7 @@ fn progress(
     start(&id, jobs, now);
     let Some(job) = jobs.get(&id) else { return Vec::new() };
     let proven = job.execution.as_ref().map(|run| run.instance.clone());
-    let named = runner.and_then(|name| instances.runner_of(job, name));
+    let named = runner.and_then(|runner| instances.runner_of(job, runner));
     let is_newer = source == ReportSource::Answer || proven.is_none();
     if runner.is_some() && runner != job.runner.as_ref() && is_newer {
         jobs.update(&id, now, |job| job.runner = runner.cloned());
@@ -78,7 +79,7 @@ fn progress(
         // Notices name two runners of ours, and may be out of order: only the forge can tell
         // which one came last.
         (Some(_), Some(_)) if source == ReportSource::Notice => {
-            vec![JobEffect::Send(Act::AskForge(id))]
+            vec![JobEffect::Send(Act::AskForge(id, AskReason::InstanceEnded))]
         }
         (Some(instance), _) => vec![JobEffect::Execute { job: id, instance }],
         (None, _) => runs_elsewhere(id, runner.is_some(), source, jobs, instances, now),
@@ -135,7 +136,7 @@ pub(super) fn execute(
     effects.extend(displaced.map(|job| JobEffect::EndOffer { job, why: OfferEnd::Displaced }));
     effects.push(JobEffect::Withdraw(instance.clone()));
     if instances.is_over(instance) {
-        effects.push(JobEffect::Send(Act::AskForge(id)));
+        effects.push(JobEffect::Send(Act::AskForge(id, AskReason::InstanceEnded)));
     }
     effects
 }
@@ -177,14 +178,14 @@ fn runs_elsewhere(
 fn complete(
     id: JobId,
     conclusion: &Conclusion,
-    runner: Option<RunnerName>,
+    runner: Option<NamedRunner>,
     jobs: &mut OpenJobs,
     instances: &KnownInstances,
     now: Timestamp,
 ) -> Vec<JobEffect> {
     let Some(job) = jobs.get(&id) else { return Vec::new() };
     let ran = job.execution.as_ref().map(|run| run.instance.clone());
-    let named = runner.as_ref().and_then(|name| instances.runner_of(job, name));
+    let named = runner.as_ref().and_then(|runner| instances.runner_of(job, runner));
     let offered = job.open_offer().map(|offer| offer.instance.clone());
     if runner.is_some() {
         jobs.update(&id, now, |job| job.runner = runner);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::JobFinding;
+use super::attempts;
 use super::change::{Act, FactReport, JobEffect, ReportSource};
 use super::demand::Prefer;
 use super::expiry::STALE_AFTER;
@@ -132,6 +133,7 @@ fn requeue(
     // An undelivered offer is not contradicted by it.
     let offered = job.open_offer().is_some_and(|offer| offer.stage == OfferStage::Offered);
     let (holder, generation) = (job.holder().cloned(), job.generation);
+    let host = job.open_offer().and_then(|offer| offer.host.clone());
     if job.fact == JobFact::Waiting {
         let (fact, source) = (JobFact::Queued, ReportSource::Answer);
         return vec![JobEffect::Report(FactReport { job: id, fact, runner: None, source })];
@@ -144,7 +146,9 @@ fn requeue(
         (job.fact, job.execution, job.runner) = (JobFact::Queued, None, None);
         // What the old attempt still answers must not match the next one.
         job.generation = generation.next();
-        if holder.is_some() {
+        if let Some(instance) = &holder {
+            job.avoid = host;
+            attempts::fail(job, instance, now);
             job.offer = Offer::Ended { why, at: now };
         }
     });
@@ -180,7 +184,7 @@ fn describe(reading: &JobReading) -> String {
         JobFact::Completed(_) => "completed",
     };
     match (&reading.runner, reading.run_over) {
-        (Some(runner), _) => format!("{fact} on `{runner}`"),
+        (Some(runner), _) => format!("{fact} on `{}`", runner.name),
         (None, true) => format!("{fact}, in a run that is over"),
         (None, false) => fact.into(),
     }

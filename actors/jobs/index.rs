@@ -20,6 +20,10 @@ pub(super) struct JobIndex {
     blocked: BTreeMap<PoolId, JobQueue>,
     /// Jobs that no pool takes now, by what they require.
     held: BTreeMap<JobRequirements, JobQueue>,
+    /// Jobs that rest after attempts which came to nothing, by the end of that.
+    resting: JobQueue,
+    /// Those that rest, by pool.
+    resting_in: BTreeMap<PoolId, BTreeSet<JobId>>,
     /// How many jobs are offered to or run on instances of a pool.
     served: BTreeMap<PoolId, u32>,
     /// Open offers by the instance they are made to.
@@ -40,6 +44,21 @@ impl JobIndex {
     /// Returns the jobs that wait for a pool to take work again.
     pub(super) fn blocked(&self, pool: &PoolId) -> Option<&JobQueue> {
         self.blocked.get(pool)
+    }
+
+    /// Returns the jobs that rest, those that wake first at the front.
+    pub(super) fn resting(&self) -> impl Iterator<Item = &(Timestamp, JobId)> {
+        self.resting.iter()
+    }
+
+    /// Returns whether a job of this pool rests.
+    pub(super) fn rests_in(&self, pool: &PoolId) -> bool {
+        self.resting_in.contains_key(pool)
+    }
+
+    /// Returns the jobs of a pool that rest.
+    pub(super) fn resting_of(&self, pool: &PoolId) -> impl Iterator<Item = &JobId> {
+        self.resting_in.get(pool).into_iter().flatten()
     }
 
     /// Returns every job that waits for a runner.
@@ -117,6 +136,12 @@ impl JobIndex {
                     self.blocked.entry(pool).or_default().insert(aged());
                 }
             }
+            WaitGroup::Resting(until) => {
+                self.resting.insert((until, job.id.clone()));
+                if let Some(pool) = &job.pool {
+                    self.resting_in.entry(pool.clone()).or_default().insert(job.id.clone());
+                }
+            }
             WaitGroup::Served(pool) => {
                 if let Some(pool) = pool {
                     *self.served.entry(pool).or_default() += 1;
@@ -144,6 +169,12 @@ impl JobIndex {
                 take(&mut self.held, &requirements, &aged);
                 if let Some(pool) = pool {
                     take(&mut self.blocked, &pool, &aged);
+                }
+            }
+            WaitGroup::Resting(until) => {
+                self.resting.remove(&(until, job.id.clone()));
+                if let Some(pool) = &job.pool {
+                    take(&mut self.resting_in, pool, &job.id);
                 }
             }
             WaitGroup::Served(pool) => {
@@ -174,6 +205,7 @@ impl JobIndex {
 enum WaitGroup {
     Queued(PoolId),
     Held(JobRequirements, Option<PoolId>),
+    Resting(Timestamp),
     Served(Option<PoolId>),
     None,
 }
@@ -186,6 +218,9 @@ impl WaitGroup {
         if !job.wants_runner() {
             return Self::None;
         }
+        if let Some(until) = job.attempts.rests_until {
+            return Self::Resting(until);
+        }
         match (&job.pool, held) {
             (Some(pool), false) => Self::Queued(pool.clone()),
             (pool, _) => Self::Held(JobRequirements::of(job), pool.clone()),
@@ -196,7 +231,7 @@ impl WaitGroup {
 /// Returns the runner a job is in progress on, if it is not known to be ours.
 fn unclaimed_runner(job: &Job) -> Option<&RunnerName> {
     let unproven = job.fact == JobFact::InProgress && job.execution.is_none();
-    job.runner.as_ref().filter(|_| unproven)
+    job.runner.as_ref().filter(|_| unproven).map(|runner| &runner.name)
 }
 
 /// Removes a value from a group, and the group with its last value.

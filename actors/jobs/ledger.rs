@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::admission::Admission;
+use super::attempts::{self, Attempts};
 use super::change::{Act, FactReport, JobEffect, LedgerChange, ReportSource};
 use super::demand::{DemandRouter, Prefer};
 use super::findings::JobFindings;
@@ -18,12 +19,14 @@ use super::finished::FinishedJobs;
 use super::instances::{KnownInstances, NamesReport};
 use super::offers::{OfferKey, Offers};
 use super::open_jobs::OpenJobs;
+use super::unnamed::UnnamedWork;
 use super::verdicts::{HeardFact, ProvisionalVerdicts};
 use super::{Accepts, InstanceChange, InstanceUpdate, JobFinding, expiry, facts, offers};
 use crate::model::{
     Closure, ExitRecord, Home, Instance, InstanceId, Job, JobFact, JobId, JobNotice, JobOver,
-    JobStatus, OfferEnd, OfferStage, PoolId, PoolSpec, Refusal, RunnerName, Timestamp,
+    JobStatus, OfferEnd, OfferStage, PoolId, PoolSpec, Refusal, RunnerId, RunnerName, Timestamp,
 };
+use crate::requeue::AskReason;
 use crate::settings::RequeueSettings;
 
 /// Composes the parts of the ledger.
@@ -35,6 +38,8 @@ pub(crate) struct Ledger {
     demand: DemandRouter,
     offers: Offers,
     findings: JobFindings,
+    unnamed: UnnamedWork,
+    attempts: Attempts,
     settings: RequeueSettings,
     /// Notices that came before the pools were known, when no job could be routed.
     early: Vec<JobNotice>,
@@ -60,6 +65,8 @@ pub(crate) enum LedgerInput {
         accepts: Accepts,
     },
     Tick,
+    /// A job has rested for long enough.
+    Wake,
 }
 
 impl Ledger {
@@ -75,6 +82,7 @@ impl Ledger {
         for job in open.into_iter().filter(Job::is_live) {
             jobs.add(job, now);
         }
+        let attempts = Attempts::restore(&jobs);
         Self {
             jobs,
             finished: FinishedJobs::restore(closed, tombstones),
@@ -83,6 +91,8 @@ impl Ledger {
             demand: DemandRouter::default(),
             offers: Offers::default(),
             findings: JobFindings::default(),
+            unnamed: UnnamedWork::default(),
+            attempts,
             settings,
             early: Vec::new(),
             quarantined: BTreeSet::new(),
@@ -102,8 +112,7 @@ impl Ledger {
 
     /// Learns from a row where the runners of its pool register, which the config may not name.
     pub(crate) fn learn_home(&mut self, row: &Instance) {
-        let home = || Home { forge: row.forge.clone(), scope: row.scope.clone() };
-        self.admission.suppose_home(&row.pool, home);
+        self.admission.suppose_home(&row.pool, || row.home());
     }
 
     /// Handles one input, and returns all that it changed.
@@ -121,22 +130,33 @@ impl Ledger {
                 let taken = matches!(answer, Some(Ok(())));
                 // Once it was delivered, only the forge can say that it failed.
                 if !taken && offers::stage_of(&offer, &self.jobs) == Some(OfferStage::Offered) {
-                    let why = OfferEnd::Refused;
+                    let refusal = answer.and_then(Result::err);
+                    let why = refusal.map_or(OfferEnd::Refused, OfferEnd::of_refusal);
                     self.perform([JobEffect::EndOffer { job: offer.job, why }], now);
                 }
             }
             LedgerInput::Pools(specs) => self.set_pools(specs, now),
             LedgerInput::PoolStatus { pool, accepts } => {
+                if self.demand.is_broken(&pool) && accepts != Accepts::Broken {
+                    attempts::hurry(&pool, "its pool creates machines again", &mut self.jobs, now);
+                }
                 self.demand.set_accepts(&pool, accepts, &mut self.jobs, &self.offers, now);
             }
             LedgerInput::Tick => self.tick(now),
+            // The jobs whose time has come are offered below.
+            LedgerInput::Wake => {}
         }
         self.finish(now)
     }
 
     /// Marks an offer as delivered, if it is open; the answer counts once the change is saved.
     pub(crate) fn deliver(&mut self, offer: &OfferKey, now: Timestamp) -> (LedgerChange, bool) {
+        let is_new = offers::stage_of(offer, &self.jobs) == Some(OfferStage::Offered);
         let open = offers::deliver(offer, &mut self.jobs, now);
+        let delivered = self.jobs.get(&offer.job).and_then(|job| job.open_offer()).cloned();
+        if let Some(delivered) = delivered.filter(|_| open && is_new) {
+            self.attempts.begin(&offer.job, &delivered, &mut self.jobs, now);
+        }
         (self.finish(now), open)
     }
 
@@ -144,6 +164,11 @@ impl Ledger {
     pub(crate) fn is_open(&mut self, offer: &OfferKey, now: Timestamp) -> (LedgerChange, bool) {
         let open = offers::is_open(offer, &mut self.jobs);
         (self.finish(now), open)
+    }
+
+    /// Returns when the next job has rested for long enough.
+    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
+        self.jobs.index().resting().next().map(|(until, _)| *until)
     }
 
     /// Returns a job as it is remembered, also one that is closed or that no pool serves.
@@ -200,7 +225,9 @@ impl Ledger {
             let proves = notice.fact.rank() >= JobFact::InProgress.rank();
             return proves && self.finished.reopen(&notice.id, &mut self.jobs, now);
         }
-        let runner = notice.runner.as_ref().and_then(|name| self.instances.named(name));
+        let (forge, place) = (&notice.id.forge, &notice.place);
+        let runner = notice.runner.as_ref();
+        let runner = runner.and_then(|runner| self.instances.named(runner, forge, place));
         let runs_in = runner.and_then(|instance| self.instances.pool_of(instance));
         let (demand, offers) = (&self.demand, &self.offers);
         let route = |requirements: &_, jobs: &_| demand.route(requirements, jobs, offers);
@@ -208,6 +235,9 @@ impl Ledger {
     }
 
     fn set_pools(&mut self, specs: Vec<Arc<PoolSpec>>, now: Timestamp) {
+        for pool in self.demand.revised(&specs) {
+            attempts::hurry(&pool, "its pool has a new shape", &mut self.jobs, now);
+        }
         for spec in &specs {
             let home = Home { forge: spec.forge.clone(), scope: spec.scope.clone() };
             self.admission.set_home(&spec.id, home);
@@ -228,11 +258,14 @@ impl Ledger {
     fn instance_update(&mut self, update: InstanceUpdate, now: Timestamp) {
         let InstanceUpdate { id, pool, what } = update;
         match what {
-            InstanceChange::Answers(names) => self.names_reported(&id, &pool, names, now),
-            InstanceChange::Offerable => {
+            InstanceChange::Answers(home, names) => {
+                self.names_reported(&id, &pool, home, names, now);
+            }
+            InstanceChange::Registered(name, number) => self.registered(&id, name, number),
+            InstanceChange::Offerable(host) => {
                 self.instances.add(&id, &pool);
                 if self.instances.is_alive(&id) {
-                    self.offers.wait(&id, &pool);
+                    self.offers.wait(&id, &pool, host);
                 }
             }
             InstanceChange::Unavailable | InstanceChange::Working(None) => {
@@ -242,8 +275,21 @@ impl Ledger {
             InstanceChange::RunnerLost => {
                 let ask_again_after = self.settings.orphan_after;
                 for job in expiry::jobs_to_ask_about(&id, &self.jobs, ask_again_after, now) {
-                    self.jobs.send(Act::AskForge(job));
+                    self.jobs.send(Act::AskForge(job, AskReason::InstanceEnded));
                 }
+            }
+            InstanceChange::DeliveryInDoubt => {
+                for job in offers::delivered_to(&id, &self.jobs) {
+                    self.jobs.send(Act::AskForge(job, AskReason::InstanceEnded));
+                }
+            }
+            InstanceChange::EndedUnnamed => {
+                for job in self.unnamed.suspects(&pool, &self.jobs, now) {
+                    self.jobs.send(Act::AskForge(job, AskReason::Unnamed));
+                }
+            }
+            InstanceChange::Judged(verdict) => {
+                self.attempts.judged(&id, verdict, &mut self.jobs, now);
             }
             InstanceChange::Ended => self.instance_ended(&id, &pool, now),
             InstanceChange::Concluded(record) => self.concluded(*record, now),
@@ -253,6 +299,7 @@ impl Ledger {
             InstanceChange::Deleted => {
                 self.instance_ended(&id, &pool, now);
                 self.instances.remove(&id);
+                self.attempts.forget(&id);
             }
         }
     }
@@ -263,14 +310,21 @@ impl Ledger {
         &mut self,
         id: &InstanceId,
         pool: &PoolId,
+        home: Home,
         names: Vec<RunnerName>,
         now: Timestamp,
     ) {
         let index = self.jobs.index();
-        let recognised: Vec<JobId> =
+        let mut recognised: Vec<JobId> =
             names.iter().flat_map(|name| index.unclaimed(name)).cloned().collect();
         let running = index.running_on(id);
-        let report = self.instances.set_names(id, pool, names);
+        let report = self.instances.set_names(id, pool, home, names);
+        recognised.retain(|job| {
+            let runner = self.jobs.get(job).and_then(|job| Some((job, job.runner.as_ref()?)));
+            runner.is_some_and(|(job, runner)| {
+                self.instances.runner_of(job, runner).as_ref() == Some(id)
+            })
+        });
         let execute = |job| JobEffect::Execute { job, instance: id.clone() };
         self.perform(recognised.into_iter().map(execute), now);
         if report == NamesReport::NewOwner {
@@ -278,6 +332,23 @@ impl Ledger {
                 self.jobs.send(Act::ShowExecution { instance: id.clone(), job });
             }
             offers::repeat(id, &mut self.jobs);
+        }
+    }
+
+    /// Learns the number of a registration. A job that was believed to run here by the name alone,
+    /// and names another number, runs on a stranger's runner: the forge is asked.
+    fn registered(&mut self, id: &InstanceId, name: RunnerName, number: RunnerId) {
+        let is_other = |job: &JobId| {
+            let runner = self.jobs.get(job).and_then(|job| job.runner.as_ref());
+            runner.is_some_and(|runner| {
+                runner.name == name && runner.id.is_some_and(|of_job| of_job != number)
+            })
+        };
+        let mut believed = self.jobs.index().running_on(id);
+        believed.retain(is_other);
+        self.instances.set_number(id, name, number);
+        for job in believed {
+            self.jobs.send(Act::AskForge(job, AskReason::InstanceEnded));
         }
     }
 
@@ -346,6 +417,9 @@ impl Ledger {
                     facts::report(report, jobs, instances, now)
                 }
                 JobEffect::Execute { job, instance } => {
+                    if let Some(pool) = instances.pool_of(&instance) {
+                        attempts::hurry(pool, "its pool served another job", jobs, now);
+                    }
                     facts::execute(job, &instance, jobs, instances, now)
                 }
                 JobEffect::End { job, conclusion } => {
@@ -380,8 +454,15 @@ impl Ledger {
     /// Settles which instance serves which job, and returns all that this input changed.
     fn finish(&mut self, now: Timestamp) -> LedgerChange {
         if self.demand.knows_pools() {
+            for job in attempts::wake(&mut self.jobs, now) {
+                let prefer = Prefer::CurrentPool;
+                self.demand.assign(&job, prefer, &mut self.jobs, &self.offers, now);
+            }
             self.demand.assign_held(&mut self.jobs, &self.offers, now);
             self.offers.offer_all(&self.demand.pool_ids(), &mut self.jobs, now);
+            for pool in self.demand.broken() {
+                self.offers.offer_to_probe(&pool, &mut self.jobs, now);
+            }
             self.demand.report(&mut self.jobs);
         }
         self.jobs.take_change()

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::mail::{ActorRef, Reply};
 use crate::model::{
-    ExitRecord, Generation, InstanceId, Job, JobId, JobNotice, JobReading, JobStatus, PoolId,
-    PoolSpec, Refusal, RunnerName, Sighting, Timestamp,
+    ExitRecord, Generation, Home, HostName, InstanceId, Job, JobId, JobNotice, JobReading,
+    JobStatus, PoolId, PoolSpec, Refusal, RunnerId, RunnerName, Sighting, Timestamp, VerdictClass,
 };
 use crate::pool::ToPool;
 
@@ -107,22 +107,30 @@ pub struct InstanceUpdate {
 /// Tells what is new about an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceChange {
-    /// It answers to these registration names (sent at start and at each mint).
-    Answers(Vec<RunnerName>),
-    /// It waits for an offer.
-    Offerable,
+    /// It answers to these registration names in this place (sent at start and at each mint).
+    Answers(Home, Vec<RunnerName>),
+    /// The forge gave one of these registrations this number.
+    Registered(RunnerName, RunnerId),
+    /// It waits for an offer, on this host if that is known.
+    Offerable(Option<HostName>),
     /// It no longer does.
     Unavailable,
     /// The machine or forge proved work there, and which job if known.
     Working(Option<JobId>),
     /// The runner of its job is offline or unlisted: the job is to be asked about.
     RunnerLost,
+    /// Its JIT config was handed out, and its runner may never start: the job is to be asked about.
+    DeliveryInDoubt,
+    /// Its machine is over, a job may have run on it, and no job was ever named.
+    EndedUnnamed,
     /// Its machine is over; offers to it and executions on it must be asked about.
     Ended,
     /// Its end is on record, here without the end of its log.
     Concluded(Box<ExitRecord>),
     /// It learned of its job after its end was recorded.
     LearnedOf(JobId, JobStatus),
+    /// Why it ended, where a job may be told by it.
+    Judged(VerdictClass),
     /// Nothing is left of it.
     Deleted,
 }

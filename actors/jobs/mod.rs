@@ -25,6 +25,8 @@
 //! | `demand`, `routing` | whose demand a job is, and how much each pool has | what pools were sent |
 //! | `expiry` | what is too old | nothing |
 //! | `verdicts` | what a fact means for the end of an instance | ends that the forge may still explain |
+//! | `attempts` | when a job is tried again whose attempts failed | which job was tried where |
+//! | `unnamed` | which jobs may have run where no job was named | those asked about lately |
 //! | `open_jobs`, `index` | nothing | rows and timelines, and what the input changed of them |
 //!
 //! ```text
@@ -40,6 +42,7 @@
 
 mod actor;
 mod admission;
+mod attempts;
 mod change;
 mod demand;
 mod expiry;
@@ -57,6 +60,7 @@ mod routing;
 mod store;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unnamed;
 mod verdicts;
 
 pub(crate) use actor::{LedgerStart, start};

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! none ─▶ offered ─▶ delivered ─▶ ended (why)
-//!            └───────────────────▶ ended: refused, lapsed, the instance ended
+//!            └───────────────────▶ ended: refused, lapsed, not fetched, the instance ended
 //! ```
 //!
 //! An offer is committed before the instance gets it. `offered` lapses by age. Once it
 //! is `delivered`, a JIT config may be out: no age and no error ends it, only the forge's
-//! word or a displacing execution.
+//! word or a displacing execution. The next offer of a job avoids the host of one that failed.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,10 @@ use super::demand::Prefer;
 use super::index::JobIndex;
 use super::open_jobs::OpenJobs;
 use crate::model::{
-    Generation, InstanceId, JobId, Offer, OfferEnd, OfferStage, OpenOffer, PoolId, Timestamp, What,
+    Generation, HostName, InstanceId, JobId, Offer, OfferEnd, OfferStage, OpenOffer, PoolId,
+    Timestamp, What,
 };
+use crate::requeue::AskReason;
 
 /// Makes offers, and remembers the instances that wait for one. The open offers themselves are
 /// fields of the jobs.
@@ -26,9 +28,17 @@ pub(super) struct Offers {
     /// The queue of each pool, longest waiting first.
     waiting: BTreeMap<PoolId, BTreeMap<u64, InstanceId>>,
     /// Where in which queue an instance is.
-    positions: BTreeMap<InstanceId, (PoolId, u64)>,
+    positions: BTreeMap<InstanceId, QueuePosition>,
     /// The next position; positions are never used again.
     next: u64,
+}
+
+/// Tells where an instance waits.
+struct QueuePosition {
+    pool: PoolId,
+    number: u64,
+    /// Where its machine runs, if that is known.
+    host: Option<HostName>,
 }
 
 /// Names one offer: answers to an earlier one of the same job do not match it.
@@ -42,21 +52,22 @@ pub(crate) struct OfferKey {
 // The instances that wait.
 impl Offers {
     /// Puts an instance at the end of its pool's queue, unless it is in it.
-    pub(super) fn wait(&mut self, id: &InstanceId, pool: &PoolId) {
+    pub(super) fn wait(&mut self, id: &InstanceId, pool: &PoolId, host: Option<HostName>) {
         if self.positions.contains_key(id) {
             return;
         }
-        self.positions.insert(id.clone(), (pool.clone(), self.next));
+        let position = QueuePosition { pool: pool.clone(), number: self.next, host };
+        self.positions.insert(id.clone(), position);
         self.waiting.entry(pool.clone()).or_default().insert(self.next, id.clone());
         self.next += 1;
     }
 
     /// Takes an instance out of its pool's queue.
     pub(super) fn withdraw(&mut self, id: &InstanceId) {
-        if let Some((pool, position)) = self.positions.remove(id)
+        if let Some(QueuePosition { pool, number, .. }) = self.positions.remove(id)
             && let Some(queue) = self.waiting.get_mut(&pool)
         {
-            queue.remove(&position);
+            queue.remove(&number);
         }
     }
 
@@ -69,23 +80,53 @@ impl Offers {
     /// Offers the oldest waiting jobs to the instances that have waited longest.
     pub(super) fn offer_all(&mut self, pools: &[PoolId], jobs: &mut OpenJobs, now: Timestamp) {
         for pool in pools {
-            while let Some((job, instance)) = self.next_pair(pool, jobs.index()) {
+            while let Some((job, instance)) = self.next_pair(pool, jobs) {
                 self.offer(&job, instance, jobs, now);
             }
         }
     }
 
-    fn next_pair(&self, pool: &PoolId, jobs: &JobIndex) -> Option<(JobId, InstanceId)> {
-        let (_, job) = jobs.queued(pool)?.first()?;
-        let instance = self.free(pool, jobs).next()?;
+    /// Offers the job that was tried least often to a runner of a pool whose breaker is open, also
+    /// one that rests: the runner is a probe, and a fresh job says most about it.
+    pub(super) fn offer_to_probe(&mut self, pool: &PoolId, jobs: &mut OpenJobs, now: Timestamp) {
+        while let Some((job, instance)) = self.probe_pair(pool, jobs) {
+            jobs.update(&job, now, |job| job.attempts.rests_until = None);
+            self.offer(&job, instance, jobs, now);
+        }
+    }
+
+    fn probe_pair(&self, pool: &PoolId, jobs: &OpenJobs) -> Option<(JobId, InstanceId)> {
+        let tried = |id: &&JobId| {
+            jobs.get(id).map(|job| (job.attempts.failed, job.queued_at, job.id.clone()))
+        };
+        let job = jobs.index().resting_of(pool).min_by_key(tried)?;
+        let instance = self.free(pool, jobs.index()).next()?;
         Some((job.clone(), instance.clone()))
+    }
+
+    fn next_pair(&self, pool: &PoolId, jobs: &OpenJobs) -> Option<(JobId, InstanceId)> {
+        let (_, job) = jobs.index().queued(pool)?.first()?;
+        let avoid = jobs.get(job).and_then(|job| job.avoid.as_ref());
+        let mut free = self.free(pool, jobs.index()).peekable();
+        let longest = free.peek().copied()?;
+        // Where there is nothing else, the host may have recovered.
+        let elsewhere = match avoid {
+            Some(avoid) => free.find(|instance| self.host_of(instance) != Some(avoid)),
+            None => None,
+        };
+        Some((job.clone(), elsewhere.unwrap_or(longest).clone()))
+    }
+
+    fn host_of(&self, instance: &InstanceId) -> Option<&HostName> {
+        self.positions.get(instance).and_then(|position| position.host.as_ref())
     }
 
     fn offer(&mut self, id: &JobId, instance: InstanceId, jobs: &mut OpenJobs, now: Timestamp) {
         let Some(generation) = jobs.get(id).map(|job| job.generation.next()) else { return };
+        let host = self.host_of(&instance).cloned();
         self.withdraw(&instance);
         let stage = OfferStage::Offered;
-        let open = OpenOffer { instance: instance.clone(), generation, stage, since: now };
+        let open = OpenOffer { instance: instance.clone(), generation, stage, since: now, host };
         jobs.update(id, now, |job| {
             (job.generation, job.offer) = (generation, Offer::Open(open));
         });
@@ -134,14 +175,29 @@ pub(super) fn end(
     jobs: &mut OpenJobs,
     now: Timestamp,
 ) -> Option<JobEffect> {
-    let OpenOffer { instance, generation, .. } = jobs.get(&id)?.open_offer()?.clone();
-    jobs.update(&id, now, |job| job.offer = Offer::Ended { why, at: now });
+    let OpenOffer { instance, generation, host, .. } = jobs.get(&id)?.open_offer()?.clone();
+    jobs.update(&id, now, |job| {
+        job.offer = Offer::Ended { why, at: now };
+        if why == OfferEnd::NotFetched {
+            job.avoid = host;
+        }
+    });
     jobs.record(&id, What::Unoffered { instance: instance.clone(), why }, now);
     // An instance that runs the very job it was offered got its execution.
     if why != OfferEnd::Executed {
         jobs.send(Act::EndOffer { instance, job: id.clone(), generation, why });
     }
     Some(JobEffect::Assign { job: id, prefer: Prefer::CurrentPool })
+}
+
+/// Returns the jobs whose JIT config an instance may have handed out.
+pub(super) fn delivered_to(instance: &InstanceId, jobs: &OpenJobs) -> Vec<JobId> {
+    let mut offered = jobs.index().offered_to(instance);
+    offered.retain(|id| {
+        let offer = jobs.get(id).and_then(|job| job.open_offer());
+        offer.is_some_and(|offer| offer.stage == OfferStage::Delivered)
+    });
+    offered
 }
 
 /// Sends the open offers of an instance again, whose new owner may have missed them.
@@ -159,11 +215,12 @@ pub(super) fn instance_ended(instance: &InstanceId, jobs: &OpenJobs) -> Vec<JobE
         Some(match jobs.get(&id)?.open_offer()?.stage {
             OfferStage::Offered => JobEffect::EndOffer { job: id, why: OfferEnd::InstanceEnded },
             // It may have begun the job before it ended: only the forge knows.
-            OfferStage::Delivered => JobEffect::Send(Act::AskForge(id)),
+            OfferStage::Delivered => JobEffect::Send(Act::AskForge(id, AskReason::InstanceEnded)),
         })
     });
     let running = jobs.index().running_on(instance).into_iter();
-    offered.chain(running.map(|job| JobEffect::Send(Act::AskForge(job)))).collect()
+    let ask = |job| JobEffect::Send(Act::AskForge(job, AskReason::InstanceEnded));
+    offered.chain(running.map(ask)).collect()
 }
 
 #[cfg(test)]
@@ -174,7 +231,7 @@ mod tests {
     fn an_instance_waits_once_and_the_longest_waiting_comes_first() {
         let (mut offers, pool) = (Offers::default(), PoolId::from("linux"));
         for id in ["b", "a", "b"] {
-            offers.wait(&id.into(), &pool);
+            offers.wait(&id.into(), &pool, None);
         }
         let none = JobIndex::default();
         let queue: Vec<_> = offers.free(&pool, &none).map(InstanceId::as_str).collect();

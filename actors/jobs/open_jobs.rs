@@ -46,6 +46,11 @@ impl OpenJobs {
         &self.index
     }
 
+    /// Returns every job.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.values().map(|open| &open.job)
+    }
+
     /// Returns when the forge's fact, our offer or the execution of a job last moved.
     pub(super) fn changed_at(&self, id: &JobId) -> Option<Timestamp> {
         self.jobs.get(id).map(|open| open.changed_at)

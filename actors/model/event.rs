@@ -114,6 +114,10 @@ pub enum What {
     Offered(JobId),
     /// The JIT config may now be handed out.
     Delivered(JobId),
+    /// The job is tried again soon although its attempts failed, and why.
+    RestCut(String),
+    /// The JIT config was handed out, and it is in doubt whether the runner will start.
+    DeliveryInDoubt(JobId, String),
     /// The offer ended.
     OfferEnded(JobId, OfferEnd),
     /// The forge proved that a job runs here.
@@ -240,6 +244,8 @@ pub enum Refusal {
     Terminating,
     /// It is not ready.
     NotReady,
+    /// Its machine did not fetch the JIT config in time.
+    NotFetched,
     /// It registers by itself and takes no offers.
     EarlyBinding,
     /// It is registered already; the forge gives it work.
@@ -264,6 +270,7 @@ impl Refusal {
             Self::Offered => "a job is promised to it",
             Self::Terminating => "it is on its way out already",
             Self::NotReady => "it is not ready",
+            Self::NotFetched => "its machine did not fetch the JIT config in time",
             Self::EarlyBinding => "it registers by itself and takes no offers",
             Self::Registered => "it is registered already; the forge gives it work",
             Self::Unsettled => "its machine's fate is not known yet",
@@ -296,6 +303,10 @@ impl fmt::Display for What {
             Self::Minted(name) => write!(f, "registered as `{name}`"),
             Self::MintFailed(why) => write!(f, "registration failed: {why}"),
             Self::Deregistered(how) => write!(f, "registration is gone: {how}"),
+            Self::RestCut(why) => write!(f, "tried again soon: {why}"),
+            Self::DeliveryInDoubt(job, why) => {
+                write!(f, "it is in doubt whether job {job} will begin here: {why}")
+            }
             Self::DeregisterRefused => f.write_str("the forge calls the runner busy"),
             Self::WrittenOff => f.write_str("registration written off after a day"),
             Self::Forgotten => {

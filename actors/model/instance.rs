@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Binding, Conclusion, ExitFacts, ForgeId, Generation, HostName, InstanceId, JobId, MachineName,
-    PoolId, ProviderId, Revision, RunnerId, RunnerName, Scope, Timestamp, VerdictClass, Version,
-    WriteId,
+    Place, PoolId, ProviderId, Revision, RunnerId, RunnerName, Scope, Timestamp, VerdictClass,
+    Version, WriteId,
 };
 use crate::mutants::{self, Mutant};
 
@@ -106,12 +106,32 @@ impl Instance {
         if self.adopted { name.is_of(self.machine.as_str()) } else { minted() }
     }
 
+    /// Returns where its runners register.
+    pub fn home(&self) -> Home {
+        Home { forge: self.forge.clone(), scope: self.scope.clone() }
+    }
+
     /// Returns whether an offer may be sent to it.
     pub fn is_offerable(&self) -> bool {
         self.state == State::Idle
             && self.binding == Binding::Late
             && self.removal.is_none()
             && self.registration == Registration::None
+    }
+
+    /// Returns whether its runner ended by itself after it was ready, registered and not asked to
+    /// go, and no job was ever named: a job may have run here of which every notice was lost.
+    pub fn worked_unnamed(&self) -> bool {
+        let was_ready = self.mints > 0 && (self.once_started || self.ready_at.is_some());
+        let by_itself = matches!(self.end, Some(End::Exited(_) | End::Gone { .. }));
+        was_ready && by_itself && self.removal.is_none() && self.executing.is_none()
+    }
+
+    /// Returns whether no job can ever run here: it never got a JIT config and, because it is asked
+    /// to go, will be handed none.
+    pub fn can_never_run_a_job(&self) -> bool {
+        let never_minted = self.mints == 0 && self.registration == Registration::None;
+        self.binding == Binding::Late && !self.adopted && never_minted && self.removal.is_some()
     }
 
     /// Returns whether it holds a place against the pool's `max`.
@@ -157,6 +177,15 @@ pub struct Home {
     pub forge: ForgeId,
     /// The scope at it.
     pub scope: Scope,
+}
+
+impl Home {
+    /// Returns whether a runner that registers here may have a job of this place.
+    pub fn may_serve(&self, forge: &ForgeId, place: &Place) -> bool {
+        // A forge does not name the enterprise with every job.
+        let unnamed = matches!(self.scope, Scope::Enterprise(_)) && place.enterprise.is_none();
+        self.forge == *forge && (unnamed || self.scope.covers(place))
+    }
 }
 
 /// Names where an instance is in its life. States have no order: ask a predicate
@@ -407,6 +436,8 @@ pub enum Reason {
     Unregistered,
     /// Its JIT config was minted and never handed out.
     OfferEnded,
+    /// Its machine stopped asking for work.
+    Silent,
     /// Something ran here and is over; its job is not known.
     Spent,
     /// Its host is being emptied.
@@ -430,6 +461,7 @@ impl Reason {
             Self::Offline => "offline",
             Self::Unregistered => "unregistered",
             Self::OfferEnded => "offer_ended",
+            Self::Silent => "silent",
             Self::Spent => "spent",
             Self::HostDrain => "host_drain",
             Self::Operator => "operator",

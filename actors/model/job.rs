@@ -6,7 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DeliveryId, Generation, InstanceId, JobId, Labels, Place, PoolId, RunnerName, Timestamp,
+    DeliveryId, Generation, HostName, InstanceId, JobId, Labels, Place, PoolId, Refusal, RunnerId,
+    RunnerName, Timestamp, VerdictClass,
 };
 
 /// Tells what the forge says of a job; the order is the order of life.
@@ -58,6 +59,48 @@ pub enum Conclusion {
     Other(String),
 }
 
+/// Names the runner of a job, as the forge does.
+///
+/// A name is unique only among the runners of one scope: a stranger's repository may have a runner
+/// named like one of ours. The number tells them apart, where the forge gives it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "StoredRunner")]
+pub struct NamedRunner {
+    /// Its name.
+    pub name: RunnerName,
+    /// Its number, where the forge gave one.
+    pub id: Option<RunnerId>,
+}
+
+/// What is stored of a runner; rows of earlier releases hold the name alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredRunner {
+    Name(RunnerName),
+    Numbered { name: RunnerName, id: Option<RunnerId> },
+}
+
+impl From<StoredRunner> for NamedRunner {
+    fn from(stored: StoredRunner) -> Self {
+        match stored {
+            StoredRunner::Name(name) => name.into(),
+            StoredRunner::Numbered { name, id } => Self { name, id },
+        }
+    }
+}
+
+impl From<RunnerName> for NamedRunner {
+    fn from(name: RunnerName) -> Self {
+        Self { name, id: None }
+    }
+}
+
+impl From<&str> for NamedRunner {
+    fn from(name: &str) -> Self {
+        RunnerName::new(name).into()
+    }
+}
+
 /// Brings news of a job from a forge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobNotice {
@@ -76,7 +119,7 @@ pub struct JobNotice {
     /// What the forge says.
     pub fact: JobFact,
     /// The runner it names, if any.
-    pub runner: Option<RunnerName>,
+    pub runner: Option<NamedRunner>,
     /// When the job was queued, by the forge's clock.
     pub queued_at: Timestamp,
     /// The delivery that brought it; marked as handled with the change it causes.
@@ -118,7 +161,13 @@ pub struct Job {
     pub over_at: Option<Timestamp>,
     /// The runner the forge last named with it, ours or not.
     #[serde(default)]
-    pub runner: Option<RunnerName>,
+    pub runner: Option<NamedRunner>,
+    /// The host of the last offer that came to nothing, which the next one avoids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub avoid: Option<HostName>,
+    /// How often it was tried in vain, and until when it rests.
+    #[serde(default, skip_serializing_if = "JobAttempts::is_empty")]
+    pub attempts: JobAttempts,
     /// What asking the forge about it has brought so far.
     pub asked: Asked,
     /// How many events its timeline has.
@@ -161,6 +210,11 @@ impl Job {
     /// Returns whether it wants a runner and has no offer.
     pub fn wants_runner(&self) -> bool {
         self.is_live() && self.fact == JobFact::Queued && self.holder().is_none()
+    }
+
+    /// Returns whether it waits for a while after attempts that came to nothing.
+    pub fn rests(&self) -> bool {
+        self.wants_runner() && self.attempts.rests_until.is_some()
     }
 
     /// Returns whether the job is neither over nor closed.
@@ -241,6 +295,9 @@ pub struct OpenOffer {
     pub stage: OfferStage,
     /// Since when this stage holds.
     pub since: Timestamp,
+    /// Where the machine runs, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostName>,
 }
 
 /// Tells how far an offer has come.
@@ -273,6 +330,15 @@ pub enum OfferEnd {
     JobOver,
     /// The instance ended before the offer was delivered.
     InstanceEnded,
+    /// Its machine did not fetch the JIT config in time.
+    NotFetched,
+}
+
+impl OfferEnd {
+    /// Returns how an offer ends that the instance refuses or gives back.
+    pub fn of_refusal(why: Refusal) -> Self {
+        if why == Refusal::NotFetched { Self::NotFetched } else { Self::Refused }
+    }
 }
 
 /// Holds the forge's proof that a job runs on an instance.
@@ -282,6 +348,48 @@ pub struct Execution {
     pub instance: InstanceId,
     /// Since when we know.
     pub since: Timestamp,
+}
+
+/// Counts the attempts to serve a job that came to nothing. An attempt is an offer whose JIT config
+/// was handed out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobAttempts {
+    /// How many there were.
+    pub made: u32,
+    /// How many of them failed.
+    pub failed: u32,
+    /// The last ones, failed or not, oldest first.
+    pub last: Vec<Attempt>,
+    /// Until when no further one is made.
+    pub rests_until: Option<Timestamp>,
+}
+
+impl JobAttempts {
+    /// After so many failed attempts a job is parked: tried every hour.
+    pub const MAX: u32 = 6;
+
+    /// Returns whether there was none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns whether the job is only tried now and then.
+    pub fn is_parked(&self) -> bool {
+        self.failed >= Self::MAX
+    }
+}
+
+/// Holds one attempt to serve a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// On which instance.
+    pub instance: InstanceId,
+    /// When its JIT config could be handed out.
+    pub began: Timestamp,
+    /// When the forge called the job queued again.
+    pub failed: Option<Timestamp>,
+    /// The verdict on the instance, once there is one.
+    pub verdict: Option<VerdictClass>,
 }
 
 /// Tells why a job was given up locally; an execution reopens it.
@@ -309,4 +417,17 @@ pub struct Asked {
     /// When the first of them came.
     #[serde(default)]
     pub missing_since: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_stored_by_its_name_alone_is_read_and_one_with_a_number_comes_back_as_it_was() {
+        let read = |text: &str| serde_json::from_str::<NamedRunner>(text).unwrap();
+        assert_eq!(read("\"linux-k3\""), NamedRunner::from("linux-k3"));
+        let numbered = NamedRunner { id: Some(RunnerId(7)), ..NamedRunner::from("linux-k3") };
+        assert_eq!(read(&serde_json::to_string(&numbered).unwrap()), numbered);
+    }
 }

@@ -24,13 +24,14 @@ pub use instance::{
     RequestedBy, Setup, SetupReport, State, StateCounts, Urgency, Warrant, WarrantKind,
 };
 pub use job::{
-    Asked, Closure, Conclusion, Execution, Job, JobFact, JobNotice, JobState, Offer, OfferEnd,
-    OfferStage, OpenOffer,
+    Asked, Attempt, Closure, Conclusion, Execution, Job, JobAttempts, JobFact, JobNotice, JobState,
+    NamedRunner, Offer, OfferEnd, OfferStage, OpenOffer,
 };
 pub use judge::{PROVISIONAL_FOR, judge, needs_tail, provisional, signal_of};
 pub use life::{Failure, FailureClass, LifeOutcome, LifeStage, failure_class, refuses_credential};
 pub use observation::{
-    Began, JobReading, MachinePhase, MachineView, Observation, RunnerView, Sighting, Stamp, Worker,
+    Began, HostCondition, JobReading, MachinePhase, MachineView, Observation, RunnerView, Sighting,
+    Stamp, Worker,
 };
 pub use pool::{BadScope, Binding, Labels, MachineSpec, Place, Policy, PoolRow, PoolSpec, Scope};
 pub use tail::{TAIL_BYTES, TAIL_LINES, clip};

@@ -7,8 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ControllerId, ExitFacts, HolderId, HostName, InstanceId, JobFact, MachineName, PoolId,
-    RunnerId, RunnerName,
+    ControllerId, ExitFacts, HolderId, HostName, InstanceId, JobFact, MachineName, NamedRunner,
+    PoolId, RunnerId, RunnerName,
 };
 
 /// Holds the result of one direct look at one thing.
@@ -107,6 +107,16 @@ pub enum Began {
     Unknown,
 }
 
+/// Tells what speaks against new work on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostCondition {
+    /// It is being emptied.
+    Leaving,
+    /// It does not answer: what runs there may still be at work.
+    Unreachable,
+}
+
 /// Shows a registration as the forge sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunnerView {
@@ -126,7 +136,7 @@ pub struct JobReading {
     /// What the forge says.
     pub fact: JobFact,
     /// The runner it names.
-    pub runner: Option<RunnerName>,
+    pub runner: Option<NamedRunner>,
     /// Whether the workflow run it belongs to is over, whatever the job says.
     pub run_over: bool,
 }

@@ -88,6 +88,8 @@ pub struct Policy {
     pub absence_confirm: Duration,
     /// How long a surplus runner stays idle before it is asked to go.
     pub scale_down_after: Duration,
+    /// How long a machine that should ask for work may be silent before it is replaced.
+    pub poller_timeout: Duration,
     /// The age at which an idle runner is replaced, if any.
     pub max_lifetime: Option<Duration>,
     /// How many machines may be starting at once.
@@ -110,6 +112,7 @@ impl Default for Policy {
             create_settle: Duration::from_mins(10),
             absence_confirm: Duration::from_mins(1),
             scale_down_after: Duration::from_mins(5),
+            poller_timeout: Duration::from_mins(3),
             max_lifetime: None,
             start_permits: 32,
             start_permits_per_host: 4,

@@ -15,18 +15,21 @@ use actix::{
     WrapFuture,
 };
 
+use super::conditions::{HostUpdate, KnownConditions};
 use super::lives::Lives;
 use super::pace::PoolPace;
 use super::reads::live_rows;
 use super::reports::Reports;
-use super::{Demand, InstanceReport, ToPool};
+use super::silence::SilentMachines;
+use super::{Demand, HostConditions, InstanceReport, ToPool};
 use crate::base::Base;
 use crate::fleet::ToFleet;
 use crate::instance::{self, Capabilities, Child, Links, Origin, Retire, ToInstance};
 use crate::jobs::{Accepts, ToLedger};
 use crate::mail::ActorRef;
 use crate::model::{
-    InstanceId, MachineName, PoolRow, PoolSpec, Refusal, RunnerName, State, Timestamp, Urgency,
+    HostName, InstanceId, MachineName, PoolRow, PoolSpec, Refusal, RunnerName, State, Timestamp,
+    Urgency,
 };
 use crate::ports::Controller;
 use crate::registry::{AlreadyOwned, PoolView};
@@ -80,6 +83,10 @@ struct PoolSupervisor {
     demand: Demand,
     reports: Reports,
     pace: PoolPace,
+    conditions: KnownConditions,
+    silent: SilentMachines,
+    /// How many machines are silent together, if so many that the cause is in doubt.
+    silent_concern: Option<u32>,
     children: BTreeMap<InstanceId, Child>,
     restarts: BTreeMap<InstanceId, Restarts>,
     /// Instances whose row is being read for a new owner, and whether the last one panicked.
@@ -135,6 +142,9 @@ impl PoolSupervisor {
             demand: Demand::default(),
             reports: Reports::default(),
             pace: PoolPace::new(lives),
+            conditions: KnownConditions::default(),
+            silent: SilentMachines::default(),
+            silent_concern: None,
             children: BTreeMap::new(),
             restarts: BTreeMap::new(),
             reviving: BTreeMap::new(),
@@ -176,6 +186,7 @@ impl Handler<Envelope<ToPool>> for PoolSupervisor {
             ToPool::Retire { id, ask } => self.forward_retire(&id, ask),
             ToPool::Adopt { view, home, reply } => self.adopt(view, home, reply, ctx),
             ToPool::Apply(spec) => self.apply(spec, ctx),
+            ToPool::Hosts(hosts) => self.hosts_changed(hosts),
             ToPool::Drain(drained) => {
                 self.drained = drained;
                 self.plan_soon(ctx);
@@ -210,6 +221,7 @@ impl PoolSupervisor {
         if report.state == State::Deleted && self.reports.get(&report.id).is_none() {
             return;
         }
+        self.tell_of_host(&report.id, report.host.as_ref());
         // An unknown instance was started by an earlier supervisor in its last moments. It holds a
         // place; when its owner's exit is reported, it gets an owner of ours.
         let now = self.now();
@@ -224,6 +236,24 @@ impl PoolSupervisor {
             if self.pace.lives.proven_late(&InstanceId::new(name)) {
                 self.plan_soon(ctx);
             }
+        }
+    }
+
+    /// Lets the instances on hosts whose condition changed know.
+    fn hosts_changed(&mut self, hosts: HostConditions) {
+        self.conditions.set(hosts);
+        let placed = self.reports.reports().values();
+        let placed: Vec<_> =
+            placed.map(|report| (report.id.clone(), report.host.clone())).collect();
+        for (id, host) in placed {
+            self.tell_of_host(&id, host.as_ref());
+        }
+    }
+
+    fn tell_of_host(&mut self, id: &InstanceId, host: Option<&HostName>) {
+        let Some(child) = self.children.get(id) else { return };
+        if let Some(HostUpdate(condition)) = self.conditions.update_for(id, host) {
+            let _ = child.mailbox.tell(ToInstance::Host(condition));
         }
     }
 

@@ -65,6 +65,12 @@ fn holding_back(view: &PoolView, now: Timestamp) -> Vec<String> {
              machines are gone"
         ));
     }
+    if let Some(silent) = view.silent {
+        lines.push(format!(
+            "{silent} machines stopped asking for work together and are replaced one at a time: see \
+             whether machines reach this daemon's runner address"
+        ));
+    }
     for (host, failures) in &view.shunned {
         lines.push(format!(
             "new machines avoid host `{host}`: the last {failures} there never became ready"

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::HostConditions;
 use crate::instance::{Consent, Permit, Retire};
 use crate::mail::Reply;
 use crate::model::{
@@ -39,6 +40,8 @@ pub enum ToPool {
         reply: Reply<Result<InstanceId, Refusal>>,
     },
     Apply(Arc<PoolSpec>),
+    /// The hosts of its provider that should get no new work.
+    Hosts(HostConditions),
     /// Ask every free instance to retire and create none; or stop doing so.
     Drain(bool),
     /// The pool is no longer in the config: drain until no instance is left, then report that.
@@ -56,7 +59,7 @@ pub enum ToPool {
 
 /// Shows what a pool must know of one of its instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "four facts that do not exclude each other")]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub struct InstanceReport {
     pub id: InstanceId,
     pub state: State,
@@ -72,6 +75,10 @@ pub struct InstanceReport {
     pub registered: bool,
     /// Whether it holds a place against `max`.
     pub occupies: bool,
+    /// Since when its machine has been silent that should ask for work.
+    pub silent_since: Option<Timestamp>,
+    /// Whether its machine waits on a host that is out of reach.
+    pub unreachable: bool,
     /// The permit it waits for.
     pub wants: Option<Permit>,
     /// Whether its machine was read or listed since the owner started.
@@ -81,6 +88,13 @@ pub struct InstanceReport {
     pub unnamed: bool,
     /// What its life came to, once that is known.
     pub outcome: Option<LifeOutcome>,
+}
+
+impl InstanceReport {
+    /// Returns whether it can be given work once it is ready.
+    pub fn is_capacity(&self) -> bool {
+        self.silent_since.is_none() && !self.unreachable
+    }
 }
 
 /// Tells how much work waits for a pool.

@@ -21,6 +21,7 @@
 mod actor;
 mod blame;
 mod breaker;
+mod conditions;
 mod explain;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -31,9 +32,11 @@ mod pace;
 mod plan;
 mod reads;
 mod reports;
+mod silence;
 
 pub(crate) use actor::{PoolStart, start};
 pub use blame::blamed_images;
+pub use conditions::HostConditions;
 pub use explain::explain_pool;
 pub use messages::{Demand, InstanceReport, RetireAnswer, ToPool};
 #[cfg(feature = "testing")]

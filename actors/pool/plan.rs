@@ -100,7 +100,7 @@ pub(crate) struct PoolTally {
     pub(crate) busy: u32,
     /// Those that have an offer.
     pub(crate) reserved: u32,
-    /// Those that are or will be ready and that are not asked to go.
+    /// Those that are or will be ready, can be given work, and are not asked to go.
     pub(crate) free: u32,
     /// Those that hold a place against `max`.
     pub(crate) occupying: u32,
@@ -119,14 +119,15 @@ impl PoolTally {
             tally.occupying += u32::from(report.occupies);
             // A stuck one is an alarm of its own; it must not hold up a roll for ever.
             tally.unavailable += u32::from(is_unavailable(report) && !report.stuck);
-            tally.ready += u32::from(report.state == State::Idle && report.removal.is_none());
+            let is_ready = report.state == State::Idle && report.is_capacity();
+            tally.ready += u32::from(is_ready && report.removal.is_none());
             let leaving = report.state.is_terminating() && report.occupies;
             tally.lost += u32::from(leaving && report.stuck);
             match report.state {
                 State::Busy => tally.busy += 1,
                 State::Reserved => tally.reserved += 1,
                 State::PendingCreate | State::Creating | State::Starting | State::Idle => {
-                    tally.free += u32::from(report.removal.is_none());
+                    tally.free += u32::from(report.removal.is_none() && report.is_capacity());
                 }
                 State::Retiring
                 | State::Ended
@@ -313,6 +314,8 @@ fn idle(reports: &BTreeMap<InstanceId, InstanceReport>) -> Vec<&InstanceReport> 
     let mut idle: Vec<&InstanceReport> = reports
         .values()
         .filter(|report| report.state == State::Idle && report.removal.is_none())
+        // A silent one is replaced for its silence, one out of reach when its host is back or gone.
+        .filter(|report| report.is_capacity())
         .collect();
     idle.sort_by_key(|report| report.since);
     idle

@@ -189,6 +189,7 @@ impl Reports {
             shunned: Vec::new(),
             failing: None,
             proven: None,
+            silent: None,
         }
     }
 }
@@ -205,6 +206,8 @@ pub(crate) fn of_row(row: &Instance) -> InstanceReport {
         host: row.host.clone(),
         registered: row.registration.may_exist(),
         occupies: row.occupies(),
+        silent_since: None,
+        unreachable: false,
         wants: None,
         checked: false,
         stuck: false,
@@ -225,6 +228,8 @@ pub(crate) fn of_new(id: InstanceId, revision: Revision, now: Timestamp) -> Inst
         host: None,
         registered: false,
         occupies: true,
+        silent_since: None,
+        unreachable: false,
         wants: None,
         checked: true,
         stuck: false,

@@ -5,7 +5,7 @@
 //! to anyone.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -166,16 +166,19 @@ impl Protection {
     }
 }
 
-/// Reports hosts that are being emptied.
+/// Reports hosts that are being emptied, and those that do not answer.
 pub trait HostDrains: Send + Sync {
     /// Reports to `sink` for as long as the returned guard lives.
     fn watch_drains(&self, sink: Arc<dyn DrainSink>) -> Watching;
 }
 
-/// Receives the hosts that are being emptied.
+/// Receives the hosts that should get no new work.
 pub trait DrainSink: Send + Sync {
     /// All hosts that are being emptied now, each with the reason.
     fn draining(&self, hosts: BTreeMap<HostName, String>);
+
+    /// All hosts that do not answer now: what runs there may still be at work.
+    fn unreachable(&self, hosts: BTreeSet<HostName>);
 
     /// Hosts cannot be watched at the moment, and why; what was reported last stays valid.
     fn blind(&self, why: String);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 
 use crate::model::{
     JobId, JobNotice, JobReading, Labels, MachineName, Observation, Place, RunnerId, RunnerName,
@@ -65,6 +66,59 @@ pub struct MintOrder {
     pub labels: Labels,
     /// In which group.
     pub group: String,
+    /// Passed immediately before the call goes out; until then it may be given up.
+    pub gate: MintGate,
+}
+
+/// Decides whether a registration goes out or is given up: whichever comes first.
+///
+/// Registrations wait for the forge's budget, and meanwhile the reason for one may go away. One that
+/// was not sent yet costs nothing; one that was may exist.
+#[derive(Clone, Debug)]
+pub struct MintGate(Arc<watch::Sender<MintStage>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MintStage {
+    Waiting,
+    Sent,
+    GivenUp,
+}
+
+impl Default for MintGate {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(MintStage::Waiting)))
+    }
+}
+
+impl MintGate {
+    /// Takes that the call goes out now; returns whether it may.
+    pub fn send(&self) -> bool {
+        self.settle(MintStage::Sent) == MintStage::Sent
+    }
+
+    /// Gives the call up; returns whether it was not sent, so that nothing is registered by it.
+    pub fn give_up(&self) -> bool {
+        self.settle(MintStage::GivenUp) == MintStage::GivenUp
+    }
+
+    /// Waits until the call was sent or given up.
+    pub async fn settled(&self) {
+        let mut stages = self.0.subscribe();
+        // The sender is held here, so it cannot be gone.
+        drop(stages.wait_for(|now| *now != MintStage::Waiting).await);
+    }
+
+    /// Decides, unless that has happened; returns what was decided.
+    fn settle(&self, stage: MintStage) -> MintStage {
+        self.0.send_if_modified(|now| {
+            let decides = *now == MintStage::Waiting;
+            if decides {
+                *now = stage;
+            }
+            decides
+        });
+        *self.0.borrow()
+    }
 }
 
 /// Holds a fresh registration.
@@ -157,4 +211,19 @@ pub enum ForgeError {
         /// What happened.
         why: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_registration_is_either_sent_or_given_up_and_never_both() {
+        let gate = MintGate::default();
+        assert!(gate.give_up());
+        assert!(!gate.send(), "its turn came too late");
+        let gate = MintGate::default();
+        assert!(gate.send() && gate.send(), "a call that is repeated was sent");
+        assert!(!gate.give_up());
+    }
 }

@@ -16,7 +16,8 @@ pub use capabilities::{
 };
 pub use clock::{Chance, Clock, SpawnedTask, Spawner};
 pub use forge::{
-    Deregistered, Forge, ForgeError, Jit, MintError, MintOrder, Minted, Roster, RunnerRef, Seal,
+    Deregistered, Forge, ForgeError, Jit, MintError, MintGate, MintOrder, Minted, Roster,
+    RunnerRef, Seal,
 };
 pub use provider::{
     CreateError, CreateOrder, Deletion, Grace, Inventory, MachineRef, MachineSink, Provider,

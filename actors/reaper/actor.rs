@@ -341,6 +341,7 @@ fn answer_label(answer: Result<Consent, Refusal>) -> &'static str {
         Err(Refusal::Offered) => "offered",
         Err(Refusal::Terminating) => "leaving",
         Err(Refusal::NotReady) => "not_ready",
+        Err(Refusal::NotFetched) => "not_fetched",
         Err(Refusal::EarlyBinding) => "early_binding",
         Err(Refusal::Registered) => "registered",
         Err(Refusal::Unsettled) => "unsettled",

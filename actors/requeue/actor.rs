@@ -1,6 +1,6 @@
 //! The shell of the requeue actor: search the records, ask the forge, pass the answers on.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use tokio::task::AbortHandle;
 use tracing::{debug, warn};
 
 use super::ToRequeue;
+use super::questions::Questions;
 use super::unserved::{AskReason, JobQuestion, find, question};
 use crate::base::Base;
 use crate::calls::answered;
@@ -19,9 +20,6 @@ use crate::model::{ForgeId, InstanceId, Job, JobId, Sighting, State, Timestamp};
 use crate::ports::{Roster, StoreError};
 use crate::settings::RequeueSettings;
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
-
-/// How many questions may be under way at once.
-const MAX_IN_FLIGHT: usize = 8;
 
 /// How long the forge may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,11 +48,7 @@ struct RequeueActor {
     links: RequeueStart,
     /// The search of the records that is under way.
     search: Option<AbortHandle>,
-    /// What is still to be asked.
-    queue: VecDeque<JobQuestion>,
-    /// What is queued or under way.
-    about: BTreeSet<JobId>,
-    under_way: usize,
+    questions: Questions,
     effects: Vec<AbortHandle>,
     _exit_notifier: ExitNotifier,
 }
@@ -68,18 +62,16 @@ impl RequeueActor {
         Self {
             links,
             search: None,
-            queue: VecDeque::new(),
-            about: BTreeSet::new(),
-            under_way: 0,
+            questions: Questions::default(),
             effects: Vec::new(),
             _exit_notifier: exit_notifier,
         }
     }
 
-    /// Searches the records, unless the last round is still going on.
+    /// Searches the records, unless the last search is still going on. Questions of the last one
+    /// may still wait: a job that has lost its runner since must not wait for them.
     fn search(&mut self, ctx: &mut Context<Self>) {
-        let searching = self.search.as_ref().is_some_and(|search| !search.is_finished());
-        if searching || !self.about.is_empty() {
+        if self.search.as_ref().is_some_and(|search| !search.is_finished()) {
             return;
         }
         let (base, settings) = (self.links.base.clone(), self.links.settings.clone());
@@ -98,35 +90,27 @@ impl RequeueActor {
     }
 
     /// Asks about one job as soon as there is room.
-    fn ask_about(&mut self, job: JobId, ctx: &mut Context<Self>) {
+    fn ask_about(&mut self, job: JobId, why: AskReason, ctx: &mut Context<Self>) {
         let base = self.links.base.clone();
         let home: Mailbox<ToRequeue> = mailbox(ctx.address());
         self.run(async move {
             match base.records.job(&job).await {
                 Ok(row) => {
-                    let asked = row.and_then(|row| question(&row, AskReason::InstanceEnded));
-                    let _ = home.tell(ToRequeue::Found(asked.into_iter().collect()));
+                    if let Some(asked) = row.and_then(|row| question(&row, why)) {
+                        let _ = home.tell(ToRequeue::Asked(asked));
+                    }
                 }
                 // The next search finds it.
-                Err(why) => warn!(job.id = %job, "job {job}: read failed, not asked about: {why}"),
+                Err(error) => {
+                    warn!(job.id = %job, "job {job}: read failed, not asked about: {error}");
+                }
             }
         });
     }
 
-    fn enqueue(&mut self, found: Vec<JobQuestion>) {
-        for question in found {
-            if self.about.insert(question.job.clone()) {
-                self.queue.push_back(question);
-            }
-        }
-    }
-
     /// Asks as many as may be under way.
     fn ask(&mut self, ctx: &mut Context<Self>) {
-        while self.under_way < MAX_IN_FLIGHT
-            && let Some(question) = self.queue.pop_front()
-        {
-            self.under_way += 1;
+        while let Some(question) = self.questions.begin() {
             let over = QuestionGuard { home: mailbox(ctx.address()), job: question.job.clone() };
             let roster = self.links.rosters.get(&question.job.forge).cloned();
             let ledger = self.links.ledger.clone();
@@ -160,15 +144,20 @@ impl Handler<Envelope<ToRequeue>> for RequeueActor {
 
     fn handle(&mut self, Envelope(message): Envelope<ToRequeue>, ctx: &mut Self::Context) {
         match message {
-            ToRequeue::Ask(job) => self.ask_about(job, ctx),
+            ToRequeue::Ask(job, why) => self.ask_about(job, why, ctx),
             ToRequeue::Tick => self.search(ctx),
+            ToRequeue::Asked(question) => {
+                self.questions.enqueue(question);
+                self.ask(ctx);
+            }
             ToRequeue::Found(found) => {
-                self.enqueue(found);
+                for question in found {
+                    self.questions.found(question);
+                }
                 self.ask(ctx);
             }
             ToRequeue::Answered(job) => {
-                self.under_way = self.under_way.saturating_sub(1);
-                self.about.remove(&job);
+                self.questions.over(&job);
                 self.ask(ctx);
             }
             ToRequeue::Halt => ctx.stop(),

@@ -6,8 +6,11 @@
 //! (`unserved`). Age decides only what is *asked*; what is *done* is decided by the ledger
 //! from the forge's answer, which is bound to the attempt that stood when the question was
 //! asked. The actor writes nothing.
+//!
+//! Questions about jobs that may have lost their runner are put before routine ones (`questions`).
 
 mod actor;
+mod questions;
 mod unserved;
 
 pub(crate) use actor::{RequeueStart, start};
@@ -18,8 +21,10 @@ use crate::model::JobId;
 /// A message to the requeue actor.
 #[derive(Debug)]
 pub enum ToRequeue {
-    /// The instance this job was offered to, or ran on, ended or lost the forge: ask at once.
-    Ask(JobId),
+    /// Ask about this job at once, for this reason.
+    Ask(JobId, AskReason),
+    /// The record of a job to be asked about was read.
+    Asked(JobQuestion),
     /// Search the records for unserved jobs.
     Tick,
     /// A search of the records found these.

@@ -221,14 +221,34 @@ fn a_targeted_question_is_put_at_once_and_bound_to_the_attempt() {
         records.lock().jobs.insert(job.id.clone(), job.clone());
         let (actor_ref, findings, _stop_guard) = open(&records, &oracle);
         settle().await;
-        actor_ref.tell(ToRequeue::Ask(id(1))).unwrap();
-        actor_ref.tell(ToRequeue::Ask(id(2))).unwrap();
+        actor_ref.tell(ToRequeue::Ask(id(1), AskReason::InstanceEnded)).unwrap();
+        actor_ref.tell(ToRequeue::Ask(id(2), AskReason::InstanceEnded)).unwrap();
         tokio::time::sleep(Duration::from_secs(2)).await;
         let findings = findings.lock().unwrap();
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].instance, Some("a".into()));
         assert_eq!(findings[0].generation, job.generation);
         assert_eq!(findings[0].seen, reading(QUEUED, None));
+    });
+}
+
+#[test]
+fn a_job_that_lost_its_runner_is_asked_about_while_routine_questions_wait_for_a_slow_forge() {
+    run_paused(async {
+        let records = Arc::<StoreDouble>::default();
+        let oracle = Arc::new(Oracle { silent: true, ..Oracle::default() });
+        let long_ago = Timestamp::from_second(-7200).unwrap();
+        for number in 0..200 {
+            let job = Job { id: id(number), queued_at: long_ago, ..queued() };
+            records.lock().jobs.insert(job.id.clone(), job);
+        }
+        let job = Job { id: id(500), ..delivered() };
+        let (actor_ref, _findings, _stop_guard) = open(&records, &oracle);
+        tokio::time::sleep(settings().tick + Duration::from_secs(1)).await;
+        records.lock().jobs.insert(job.id.clone(), job);
+        actor_ref.tell(ToRequeue::Ask(id(500), AskReason::InstanceEnded)).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(oracle.asked.lock().unwrap().contains(&id(500)));
     });
 }
 

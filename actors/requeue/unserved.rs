@@ -37,10 +37,22 @@ pub enum AskReason {
     InstanceEnded,
     /// It was delivered, and the forge has not said that it runs.
     Unproven,
+    /// An instance of its pool worked and ended, and no job was named: it may have been this one.
+    Unnamed,
     /// It has run for long without a report.
     Running,
     /// It has waited for long, or its pool was taken away.
     Waiting,
+}
+
+impl AskReason {
+    /// Returns whether the job may have lost its runner: such a question waits for no other.
+    pub(crate) fn is_urgent(self) -> bool {
+        match self {
+            Self::InstanceEnded | Self::Unproven | Self::Unnamed => true,
+            Self::Running | Self::Waiting => false,
+        }
+    }
 }
 
 /// Returns the question about a job, if it is one to ask about at all.

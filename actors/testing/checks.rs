@@ -12,8 +12,8 @@ use super::outside::Outside;
 use super::{Leftovers, Machine, SimJob};
 use crate::invariants::{Snapshot, Violation, check_budget, check_job, check_rows, scan};
 use crate::model::{
-    End, Instance, InstanceId, Job, JobId, MachineName, Offer, OfferEnd, OfferStage, PoolId,
-    PoolSpec, Reason, RunnerName, State, Timestamp, WarrantKind, is_due,
+    End, Event, Instance, InstanceId, Job, JobId, MachineName, Offer, OfferEnd, OfferStage, PoolId,
+    PoolSpec, Reason, RunnerName, State, Subject, Timestamp, WarrantKind, What, is_due,
 };
 use crate::registry::Registry;
 
@@ -202,8 +202,8 @@ impl Checker {
         }
     }
 
-    /// A delivered offer is put back only once it was old enough to be asked about, or its
-    /// instance is over: anything sooner is an answer about another attempt.
+    /// A delivered offer is put back only once it was old enough to be asked about, its instance is
+    /// over, or its delivery was in doubt: anything sooner is an answer about another attempt.
     fn requeued(&mut self, before: &Job, after: &Job, truth: &Outside) {
         let (Some(old), Offer::Ended { why: OfferEnd::Requeued, at }) =
             (before.open_offer(), &after.offer)
@@ -217,7 +217,12 @@ impl Checker {
             .is_some_and(|row| !row.state.is_over() && row.created_at <= old.since);
         let young = !is_due(old.since, self.orphan_after, *at);
         let delivered = old.stage == OfferStage::Delivered;
-        self.demand(!(delivered && living && young), 11, &after.id, || {
+        // Unless its owner has had it asked about at once, because the runner might never start.
+        let instance = Subject::Instance(old.instance.clone());
+        let mut timeline = truth.records.timeline(&instance);
+        let doubted = |event: &Event| matches!(&event.what, What::DeliveryInDoubt(job, _) if *job == after.id);
+        let is_early = young && !timeline.any(doubted);
+        self.demand(!(delivered && living && is_early), 11, &after.id, || {
             format!("offer {} was ended by an answer about an earlier one", old.generation)
         });
     }

@@ -56,6 +56,8 @@ fn report(spec: &PoolSpec, number: u32) -> InstanceReport {
         host: None,
         registered: true,
         occupies: true,
+        silent_since: None,
+        unreachable: false,
         wants: None,
         checked: true,
         stuck: false,

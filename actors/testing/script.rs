@@ -18,6 +18,10 @@ pub struct Script {
     pub deletes: VecDeque<DeletePlan>,
     /// How the next mints go.
     pub mints: VecDeque<MintPlan>,
+    /// How many registrations a minute go out; more wait.
+    pub mints_per_minute: Option<u64>,
+    /// When the next of them may go out.
+    pub next_mint_at: Moment,
     /// Scopes whose mints are refused, until they are taken out.
     pub refused_scopes: BTreeSet<Scope>,
     /// How many of the next JIT configs are lost on their way to the machine that asked.
@@ -30,6 +34,10 @@ pub struct Script {
     pub room: Option<usize>,
     /// Hosts that accept every machine and start none; they look empty and are preferred.
     pub sick_hosts: BTreeSet<HostName>,
+    /// Machines whose pollers neither ask nor hear, until they are taken out.
+    pub mute_pollers: BTreeSet<MachineName>,
+    /// Hosts that do not answer: nothing is placed there, and nothing there is heard.
+    pub dark_hosts: BTreeSet<HostName>,
     /// Until when a listing of all live rows is empty.
     pub blank_records_until: Moment,
     /// Whether the forge assigns nothing but what `pairs` says.

@@ -14,7 +14,8 @@ use ostler_actors::fleet::ToFleet;
 use ostler_actors::instance::Retire;
 use ostler_actors::mail::{ActorRef, Reply};
 use ostler_actors::model::{
-    Binding, HostName, Instance, InstanceId, ProviderId, Reason, State, Subject, Urgency,
+    Binding, HostCondition, HostName, Instance, InstanceId, ProviderId, Reason, State, Subject,
+    Urgency,
 };
 use ostler_actors::ports::{DrainSink, MachineMarks, MachineRef, Protection, Records, Watching};
 use ostler_actors::registry::Registry;
@@ -217,41 +218,58 @@ async fn write(provider: &dyn MachineMarks, machine: &MachineRef, before: &Marks
 }
 
 /// Passes on what a provider reports about its hosts.
-struct DrainReports(mpsc::UnboundedSender<Result<Draining, String>>);
+struct DrainReports(mpsc::UnboundedSender<HostReport>);
+
+/// What a provider reports about its hosts.
+enum HostReport {
+    Draining(Draining),
+    Unreachable(BTreeSet<HostName>),
+    Blind(String),
+}
 
 impl DrainSink for DrainReports {
     fn draining(&self, hosts: Draining) {
         // The receiver is gone when the fleet ends; the watch ends with it.
-        drop(self.0.send(Ok(hosts)));
+        drop(self.0.send(HostReport::Draining(hosts)));
+    }
+
+    fn unreachable(&self, hosts: BTreeSet<HostName>) {
+        drop(self.0.send(HostReport::Unreachable(hosts)));
     }
 
     fn blind(&self, why: String) {
-        drop(self.0.send(Err(why)));
+        drop(self.0.send(HostReport::Blind(why)));
     }
 }
 
-/// Asks free instances to leave hosts that are being emptied.
+/// Tells the fleet which hosts should get no new work, and asks free instances to leave those that
+/// are being emptied.
 async fn leave_drained_hosts(
     provider: ProviderId,
-    mut reports: mpsc::UnboundedReceiver<Result<Draining, String>>,
+    mut reports: mpsc::UnboundedReceiver<HostReport>,
     records: Arc<dyn Records>,
     fleet: ActorRef<ToFleet>,
 ) {
     let mut ticks = tokio::time::interval(DRAIN_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (mut blind, mut known) = (false, Draining::new());
+    let (mut blind, mut known, mut unreachable) = (false, Draining::new(), BTreeSet::new());
     loop {
         tokio::select! {
             report = reports.recv() => match report {
-                Some(Ok(draining)) => {
+                Some(HostReport::Unreachable(hosts)) => {
+                    unreachable = hosts;
+                    let _: Result<(), _> = fleet.tell(conditions(&provider, &known, &unreachable));
+                }
+                Some(HostReport::Draining(draining)) => {
                     let new = draining.keys().any(|host| !known.contains_key(host));
                     (blind, known) = (false, draining);
+                    let _: Result<(), _> = fleet.tell(conditions(&provider, &known, &unreachable));
                     // A cloud that announces a drain gives little time.
                     if new {
                         ticks.reset_immediately();
                     }
                 }
-                Some(Err(why)) => {
+                Some(HostReport::Blind(why)) => {
                     if !blind {
                         info!(provider.id = %provider, "drained hosts are not noticed: {why}");
                     }
@@ -259,7 +277,12 @@ async fn leave_drained_hosts(
                 }
                 None => return,
             },
-            _ = ticks.tick(), if !known.is_empty() => {
+            _ = ticks.tick(), if !known.is_empty() || !unreachable.is_empty() => {
+                // A fleet that was started anew has heard nothing yet.
+                let _: Result<(), _> = fleet.tell(conditions(&provider, &known, &unreachable));
+                if known.is_empty() {
+                    continue;
+                }
                 let Ok(rows) = records.live_instances(None).await else { continue };
                 for (row, why) in on_drained_hosts(&rows, &provider, &known) {
                     let _: Result<(), _> = fleet.tell(retire(row, why));
@@ -267,6 +290,19 @@ async fn leave_drained_hosts(
             }
         }
     }
+}
+
+/// Returns what the fleet is told of a provider's hosts; one that does not answer is worse than one
+/// that is being emptied.
+fn conditions(
+    provider: &ProviderId,
+    draining: &Draining,
+    unreachable: &BTreeSet<HostName>,
+) -> ToFleet {
+    let leaving = draining.keys().map(|host| (host.clone(), HostCondition::Leaving));
+    let silent = unreachable.iter().map(|host| (host.clone(), HostCondition::Unreachable));
+    let hosts = Arc::new(leaving.chain(silent).collect());
+    ToFleet::Hosts { provider: provider.clone(), hosts }
 }
 
 /// Returns the request that an instance leave its host; its pool's budget applies, and its owner

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::Method;
 use ostler_actors::model::Scope;
-use ostler_actors::ports::{Chance, Clock};
+use ostler_actors::ports::{Chance, Clock, MintGate};
 use serde_json::Value;
 
 use super::access::Proofs;
@@ -57,23 +57,25 @@ pub(super) struct ApiRequest<'a> {
     pub(super) body: Option<Value>,
     /// Where unchanged answers are remembered, if they may be.
     pub(super) etags: Option<&'a Etags>,
+    /// What decides, when its turn has come, whether it is sent at all.
+    pub(super) gate: Option<&'a MintGate>,
 }
 
 impl ApiRequest<'_> {
     pub(super) fn get(route: Route) -> Self {
-        Self { method: Method::GET, route, body: None, etags: None }
+        Self { method: Method::GET, route, body: None, etags: None, gate: None }
     }
 
     pub(super) fn post(route: Route, body: Option<Value>) -> Self {
-        Self { method: Method::POST, route, body, etags: None }
+        Self { method: Method::POST, route, body, etags: None, gate: None }
     }
 
     pub(super) fn patch(route: Route, body: Value) -> Self {
-        Self { method: Method::PATCH, route, body: Some(body), etags: None }
+        Self { method: Method::PATCH, route, body: Some(body), etags: None, gate: None }
     }
 
     pub(super) fn remove(route: Route) -> Self {
-        Self { method: Method::DELETE, route, body: None, etags: None }
+        Self { method: Method::DELETE, route, body: None, etags: None, gate: None }
     }
 }
 

@@ -126,6 +126,10 @@ impl ApiClient {
             after: Some(held.after),
             why: format!("GitHub is not called now: {}", held.why),
         })?;
+        if question.gate.is_some_and(|gate| !gate.send()) {
+            let why = "it is not wanted any more".into();
+            return Err(ApiFailure::Held { after: None, why });
+        }
         let path = question.route.path.as_str();
         let known = question.etags.and_then(|etags| etags.find(&identity.name, path));
         let call = ApiCall {

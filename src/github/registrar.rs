@@ -28,6 +28,7 @@ impl Forge for GitHub {
             "work_folder": "_work",
         });
         let question = ApiRequest::post(route::jit_config(scope), Some(body));
+        let question = ApiRequest { gate: Some(&order.gate), ..question };
         let answer =
             self.api.ask(scope, Lane::Mint, &question).await.map_err(ApiFailure::of_mint)?;
         match answer.status {

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use ostler_actors::model::{
-    Conclusion, ForgeId, JobFact, JobId, JobNotice, Place, RunnerId, RunnerName, RunnerView,
+    Conclusion, ForgeId, JobFact, JobId, JobNotice, NamedRunner, Place, RunnerId, RunnerName,
+    RunnerView,
 };
 use serde::{Deserialize, Deserializer};
 
@@ -21,6 +22,11 @@ pub(super) fn maybe_date<'de, D: Deserializer<'de>>(
 ) -> Result<Option<Timestamp>, D::Error> {
     let value = serde_json::Value::deserialize(from)?;
     Ok(value.as_str().and_then(|text| text.parse().ok()))
+}
+
+/// Reads a whole number, and anything else as none.
+fn maybe_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    Ok(serde_json::Value::deserialize(from)?.as_u64())
 }
 
 #[derive(Deserialize)]
@@ -116,6 +122,8 @@ pub(super) struct Job {
     labels: Vec<String>,
     #[serde(default)]
     runner_name: Option<String>,
+    #[serde(default, deserialize_with = "maybe_number")]
+    runner_id: Option<u64>,
     #[serde(default, deserialize_with = "maybe_date")]
     created_at: Option<Timestamp>,
     #[serde(default, deserialize_with = "maybe_date")]
@@ -137,9 +145,12 @@ impl Job {
     }
 
     /// Returns the runner; a job that is only queued has none, whatever an old field says.
-    pub(super) fn runner(&self, fact: &JobFact) -> Option<RunnerName> {
+    pub(super) fn runner(&self, fact: &JobFact) -> Option<NamedRunner> {
         let name = self.runner_name.as_deref().filter(|name| !name.is_empty());
-        name.filter(|_| fact.rank() >= JobFact::InProgress.rank()).map(RunnerName::new)
+        let name = name.filter(|_| fact.rank() >= JobFact::InProgress.rank())?;
+        // A job without a runner has the number 0 in old answers.
+        let id = self.runner_id.filter(|id| *id > 0).map(RunnerId);
+        Some(NamedRunner { name: RunnerName::new(name), id })
     }
 
     /// Returns when what is told of it happened. A job that waited for leave (a deployment) was made

@@ -240,7 +240,7 @@ impl GitHub {
 /// Returns the runner that a job is at work on.
 fn worker(job: &wire::Job) -> Option<RunnerName> {
     let fact = job.fact(&job.status).filter(|fact| *fact == JobFact::InProgress)?;
-    job.runner(&fact)
+    job.runner(&fact).map(|runner| runner.name)
 }
 
 /// Returns what to search now, and how many are left for later. Where rounds do not add up, all

@@ -21,6 +21,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(65);
 /// The pause after a question that brought nothing, and its longest after failures.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(15);
+/// How often an acknowledgement is sent, and how long each may take: the runner waits meanwhile.
+const ACKNOWLEDGE_TRIES: u32 = 2;
+const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often a refusal is taken for a misunderstanding.
 const MISUNDERSTANDINGS: u32 = 5;
 /// How long one who was told to leave waits to be removed.
@@ -48,6 +51,23 @@ pub enum NoWork {
     Refused,
     /// Told to leave, and the machine was not removed.
     Forgotten,
+}
+
+/// What is said to the daemon.
+#[derive(Clone, Copy)]
+enum Message {
+    /// Asks for work, which will be acknowledged.
+    Question,
+    Acknowledged,
+}
+
+impl Message {
+    fn key(self) -> &'static str {
+        match self {
+            Self::Question => "acknowledges",
+            Self::Acknowledged => "acknowledged",
+        }
+    }
 }
 
 /// What the daemon said.
@@ -102,11 +122,31 @@ pub async fn ask_for_work(asking: &Asking, say: &mut impl FnMut(&str)) -> Result
     }
 }
 
+/// Says that what was handed out is safe here. A daemon that does not hear it asks the forge at once
+/// whether the job still waits, so it is said a few times; nothing depends on it.
+pub async fn acknowledge(asking: &Asking, say: &mut impl FnMut(&str)) {
+    let Ok(http) = connect(asking.ca.as_deref()) else { return };
+    for times in 1..=ACKNOWLEDGE_TRIES {
+        match tokio::time::timeout(ACKNOWLEDGE_TIMEOUT, send(&http, asking, Message::Acknowledged))
+            .await
+        {
+            Ok(Said::Later(why)) => say(&format!("cannot acknowledge the work: {why}")),
+            Ok(_) => return,
+            Err(_) => say("cannot acknowledge the work: no answer"),
+        }
+        tokio::time::sleep(retry_delay(times)).await;
+    }
+}
+
 fn retry_delay(times: u32) -> Duration {
     doubled(RETRY_DELAY, MAX_RETRY_DELAY, times)
 }
 
 async fn ask(http: &HttpClient, asking: &Asking) -> Said {
+    send(http, asking, Message::Question).await
+}
+
+async fn send(http: &HttpClient, asking: &Asking, message: Message) -> Said {
     let token = match fs::read_to_string(&asking.token_file) {
         Ok(token) => token,
         Err(error) => {
@@ -117,7 +157,9 @@ async fn ask(http: &HttpClient, asking: &Asking) -> Said {
         return Said::Later("the token cannot be sent: it holds strange characters".into());
     };
     bearer.set_sensitive(true);
-    let body = serde_json::json!({ "instance": asking.instance }).to_string();
+    let mut body = serde_json::json!({ "instance": asking.instance });
+    body[message.key()] = true.into();
+    let body = body.to_string();
     let request = Request::post(format!("{}/runner/v1/dispatch", asking.server))
         .header(AUTHORIZATION, bearer)
         .header(CONTENT_TYPE, "application/json")
@@ -147,7 +189,7 @@ fn understand(status: u16, body: &[u8]) -> Said {
             // Not the error's own words: they may quote the answer.
             Err(_) => Said::Later("an answer that cannot be read".into()),
         },
-        204 => Said::Nothing,
+        202 | 204 => Said::Nothing,
         410 => Said::Leave,
         401 | 403 => Said::Refused(detail(status, body)),
         _ => Said::Later(detail(status, body)),

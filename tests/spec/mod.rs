@@ -21,6 +21,7 @@ mod requeueing;
 mod restarts;
 mod scaling;
 mod shuffling;
+mod silence;
 mod slots;
 mod story;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ostler_actors::model::{
-    Closure, JobFact, JobState, OfferEnd, OfferStage, PoolSpec, Registration, What,
+    Closure, JobFact, JobState, OfferEnd, OfferStage, PoolSpec, Registration, State, What,
 };
 use ostler_actors::settings::Settings;
 use ostler_actors::testing::{
@@ -257,5 +257,38 @@ fn a_job_that_never_was_ours_is_never_asked_about() {
         assert_eq!(world.job(job), None, "it has no row");
         assert!(world.is_unread(job), "the forge was asked about a stranger's job");
         world.cancel(job);
+    });
+}
+
+#[test]
+fn a_job_whose_start_and_end_were_never_heard_of_is_demand_for_minutes_and_not_for_an_hour() {
+    for provider in ["witness", "blind"] {
+        let mut plan = Plan::quiet(vec![pool("linux", provider, 4)]);
+        plan.settings.poll_tick = 48 * HOUR;
+        story(plan, async |world| {
+            world.lose_hooks(HookKind::InProgress, 1);
+            world.lose_hooks(HookKind::Completed, 1);
+            let job = world.queue(&["linux"], MINUTE);
+            world.wait_for("its end", 30 * MINUTE, |world| world.is_over(job)).await;
+            // One machine may be made for it before the forge has answered; that one leaves.
+            let empty = |world: &Watched| world.rows().is_empty();
+            world.wait_for("nothing that waits for it", 20 * MINUTE, empty).await;
+        });
+    }
+}
+
+#[test]
+fn a_registration_that_was_not_sent_yet_is_given_up_with_its_offer_and_costs_no_instance() {
+    story(Plan::quiet(vec![late(40, 40)]), async |world| {
+        let idle =
+            |world: &Watched| world.rows().iter().filter(|row| row.state == State::Idle).count();
+        world.wait_for("warm machines", 5 * MINUTE, |world| idle(world) == 40).await;
+        // A queue of registrations that is longer than an offer may wait.
+        world.pace_mints(3);
+        let jobs: Vec<u64> = (0..30).map(|_| world.queue(&["linux"], MINUTE)).collect();
+        world.over(&jobs, 60 * MINUTE).await;
+        let minted = world.minted().len();
+        println!("{minted} registrations for {} jobs", jobs.len());
+        assert_eq!(minted, jobs.len());
     });
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler::demo::github::{Options, SimStage};
-use ostler_actors::model::{Conclusion, JobFact, JobReading, Observation, Place, Scope, Sighting};
+use ostler_actors::model::{
+    Conclusion, JobFact, JobReading, NamedRunner, Observation, Place, Scope, Sighting,
+};
 use ostler_actors::ports::{Forge as _, Roster as _, RunnerRef};
 
 use super::github_support::{
@@ -23,7 +25,8 @@ async fn a_job_is_read_through_its_whole_life() {
     let number = sim.queue(&web(), removal(&["linux"]));
     let (id, run) = (job_id(number), sim.jobs()[0].run);
     let reading = |fact, runner: Option<&str>, run_over| {
-        Sighting::Seen(JobReading { fact, runner: runner.map(Into::into), run_over })
+        let runner = runner.map(|name| NamedRunner { name: name.into(), id: Some(minted.id) });
+        Sighting::Seen(JobReading { fact, runner, run_over })
     };
     assert_eq!(github.job(&id, &web(), run).await, reading(JobFact::Queued, None, false));
     assert_eq!(take_job(&sim, &minted.jit).await, number);
@@ -95,12 +98,10 @@ async fn open_jobs_of_remembered_repositories_are_listed_with_what_they_want() {
     let elsewhere = Place { owner: "other".into(), ..web() };
     sim.queue(&elsewhere, removal(&["linux"]));
     let Observation::Complete(open) = github.open_jobs(&acme()).await else { panic!("no list") };
+    let named = NamedRunner { name: "m1".into(), id: Some(minted.id) };
     let told: Vec<_> =
         open.iter().map(|it| (it.id.number, it.fact.clone(), it.runner.clone())).collect();
-    assert_eq!(
-        told,
-        [(first, JobFact::InProgress, Some("m1".into())), (second, JobFact::Queued, None)]
-    );
+    assert_eq!(told, [(first, JobFact::InProgress, Some(named)), (second, JobFact::Queued, None)]);
     assert_eq!(open[1].labels, ["gpu", "linux"].iter().collect());
     assert_eq!((&open[1].place, open[1].delivery.is_none()), (&web(), true));
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use ostler::demo::github::{JobPlan, Options, SimGitHub};
 use ostler::github::{Credential, GitHub, Settings};
 use ostler_actors::model::{ForgeId, JobId, Labels, Place, RunnerName, Scope};
-use ostler_actors::ports::{Chance, Clock, Forge, Jit, MintOrder, Minted};
+use ostler_actors::ports::{Chance, Clock, Forge, Jit, MintGate, MintOrder, Minted};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -91,6 +91,7 @@ pub(super) fn order(scope: &Scope, name: &str) -> MintOrder {
         name: RunnerName::new(name),
         labels: labels(&["linux", "x64"]),
         group: "Default".into(),
+        gate: MintGate::default(),
     }
 }
 

@@ -50,6 +50,9 @@ impl Fleet {
             capabilities: self.ports.instances.clone(),
             controller: Arc::clone(controller),
         }));
+        if let Some(hosts) = self.hosts.get(&pool.spec.provider) {
+            let _: Result<(), _> = pool.actor_ref.tell(ToPool::Hosts(Arc::clone(hosts)));
+        }
     }
 
     /// Lets a pool adopt a machine without a record. Where no pool has its provider any more, the

@@ -21,13 +21,15 @@ fn job(number: u64, offer: Offer) -> Job {
         over_at: None,
         runner: None,
         events: 0,
+        avoid: None,
+        attempts: crate::model::JobAttempts::default(),
         asked: Asked::default(),
     }
 }
 
 fn open(instance: &str, stage: OfferStage) -> Offer {
     let instance = InstanceId::from(instance);
-    Offer::Open(OpenOffer { instance, generation: Generation(1), stage, since: now() })
+    Offer::Open(OpenOffer { instance, generation: Generation(1), stage, since: now(), host: None })
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Accepts, JobRequirements, JobRoute, PoolStatus, ago, machines, route, states};
+use super::{Accepts, JobRequirements, JobRoute, PoolStatus, ago, machines, rest, route, states};
 use crate::model::{Instance, Job, JobState, PoolId, State, Timestamp, elapsed};
 
 /// How many booting machines are named.
@@ -116,6 +116,9 @@ pub fn why_it_waits(
 }
 
 fn in_queue(job: &Job, pools: &[PoolStatus], holdups: &HoldUps, now: Timestamp) -> String {
+    if let Some(why) = rest(job, now) {
+        return why.trim_end_matches('.').to_owned();
+    }
     let Some(pool) = &job.pool else {
         let accepting: Vec<_> = pools.iter().map(|pool| (&*pool.spec, pool.accepts())).collect();
         return match route(&JobRequirements::of(job), &accepting) {

@@ -18,6 +18,7 @@ fn view() -> PoolView {
         settled: true,
         stuck: 0,
         shunned: vec![],
+        silent: None,
     }
 }
 

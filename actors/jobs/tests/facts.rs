@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{JobOver, JobState};
+use crate::model::{JobOver, JobState, NamedRunner, RunnerId};
 use crate::mutants::{self, Mutant};
 
 fn over(who: &str, job: u64, names_us: bool) -> Act {
@@ -36,7 +36,7 @@ fn notices_end_equal_in_whatever_order_and_however_often_they_come() {
     let mut ends = Vec::new();
     for order in all {
         let mut test = TestLedger::new();
-        test.instance("a", InstanceChange::Answers(vec!["a".into()]));
+        test.instance("a", InstanceChange::Answers(home(), vec!["a".into()]));
         for kind in order {
             let runner = (kind >= 2).then_some("a");
             test.notice(1, facts[kind].clone(), runner);
@@ -166,9 +166,10 @@ fn an_execution_is_recognised_by_any_name_and_also_later() {
     let mut test = TestLedger::new();
     test.notice(1, RUNS, Some("odd-name"));
     assert_eq!(test.job(1).execution, None);
-    let acts = test.instance("a", InstanceChange::Answers(vec!["a".into(), "odd-name".into()]));
+    let acts =
+        test.instance("a", InstanceChange::Answers(home(), vec!["a".into(), "odd-name".into()]));
     assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
-    test.instance("b", InstanceChange::Answers(vec!["b".into()]));
+    test.instance("b", InstanceChange::Answers(home(), vec!["b".into()]));
     let acts = test.notice(2, RUNS, Some("b-2"));
     assert_eq!(sent_to(&acts, "b"), [&executes("b", 2)]);
 }
@@ -242,7 +243,7 @@ fn a_stale_job_is_closed_and_only_an_execution_reopens_it() {
     test.know_pools();
     test.notice(1, QUEUED, None);
     assert_eq!(test.job(1).state(), JobState::Closed, "a late notice does not reopen it");
-    test.instance("a", InstanceChange::Answers(vec!["a".into()]));
+    test.instance("a", InstanceChange::Answers(home(), vec!["a".into()]));
     test.notice(1, RUNS, Some("a"));
     assert_eq!(test.job(1).state(), JobState::Running);
     assert!(test.timeline(1).contains(&What::Reopened));
@@ -327,7 +328,7 @@ fn a_held_back_job_that_no_pool_served_is_served_once_it_is_released_and_a_pool_
 #[test]
 fn a_foreign_job_is_not_ours_because_its_runner_has_the_name_of_one_whose_pool_is_gone() {
     let mut test = TestLedger::new();
-    test.instance("a", InstanceChange::Answers(vec!["a".into()]));
+    test.instance("a", InstanceChange::Answers(home(), vec!["a".into()]));
     test.pools.clear();
     test.know_pools();
     let mut foreign = notice(1, RUNS, Some("a"));
@@ -337,4 +338,56 @@ fn a_foreign_job_is_not_ours_because_its_runner_has_the_name_of_one_whose_pool_i
     assert!(test.rows.is_empty(), "it is no job of ours");
     test.notice(2, RUNS, Some("a"));
     assert_eq!(test.job(2).state(), JobState::Running, "this one is");
+}
+
+/// Returns a report of a job that runs on a runner of this name and number.
+fn runs_on(job: u64, name: &str, number: u64) -> JobNotice {
+    let runner = NamedRunner { id: Some(RunnerId(number)), ..NamedRunner::from(name) };
+    JobNotice { runner: Some(runner), ..notice(job, RUNS, None) }
+}
+
+#[test]
+fn a_strangers_runner_of_the_same_name_and_another_number_proves_nothing_here() {
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    test.instance("a", InstanceChange::Registered("a".into(), RunnerId(7)));
+    let acts = test.handle(LedgerInput::Notice(runs_on(2, "a", 8)));
+    assert_eq!(sent_to(&acts, "a"), Vec::<&Act>::new());
+    assert_eq!(test.job(2).execution, None);
+    assert!(test.job(1).open_offer().is_some(), "its own offer stands");
+    let over = JobNotice { fact: OVER, ..runs_on(2, "a", 8) };
+    let acts = test.handle(LedgerInput::Notice(over));
+    assert_eq!(sent_to(&acts, "a"), Vec::<&Act>::new(), "the end of that job is not its end");
+    let acts = test.handle(LedgerInput::Notice(runs_on(1, "a", 7)));
+    assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)]);
+}
+
+#[test]
+fn a_strangers_runner_of_the_same_name_in_another_scope_proves_nothing_here() {
+    let mut test = TestLedger::new();
+    test.delivered(1, "a");
+    let mut foreign = notice(1, RUNS, Some("a"));
+    foreign.id.number = 2;
+    test.handle(LedgerInput::Notice(JobNotice { fact: QUEUED, runner: None, ..foreign.clone() }));
+    // Its pool serves the organization; this instance is of the time when it served one repository.
+    let home = Home { scope: "acme/api".parse().unwrap(), ..home() };
+    test.instance("a", InstanceChange::Answers(home, vec!["a".into()]));
+    let acts = test.handle(LedgerInput::Notice(foreign));
+    assert_eq!(sent_to(&acts, "a"), Vec::<&Act>::new());
+    assert_eq!(test.job(2).execution, None);
+}
+
+#[test]
+fn a_job_that_was_taken_for_ours_by_its_name_alone_is_asked_about_once_our_number_is_known() {
+    let mut test = TestLedger::new();
+    test.waits("a");
+    let acts = test.handle(LedgerInput::Notice(runs_on(1, "a", 8)));
+    assert_eq!(sent_to(&acts, "a"), [&executes("a", 1)], "nothing else is known yet");
+    let acts = test.instance("a", InstanceChange::Registered("a".into(), RunnerId(7)));
+    assert_eq!(asked(&acts), [1]);
+    let runner = NamedRunner { id: Some(RunnerId(8)), ..NamedRunner::from("a") };
+    let seen = JobReading { fact: RUNS, runner: Some(runner), run_over: false };
+    let acts = test.find(1, Sighting::Seen(seen));
+    assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 0, OfferEnd::TakenElsewhere)]);
+    assert_eq!(test.job(1).execution, None);
 }

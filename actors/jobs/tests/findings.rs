@@ -181,3 +181,21 @@ fn a_job_out_of_sight_is_given_up_a_day_after_its_machine_is_gone_and_not_before
     assert_eq!(denied_for(&mut test, 24), JobState::Running);
     assert_eq!(denied_for(&mut test, 1), JobState::Closed);
 }
+
+#[test]
+fn a_runner_that_ended_without_a_named_job_has_the_oldest_open_jobs_of_its_pool_asked_about() {
+    let mut test = TestLedger::new();
+    for job in 1..=9 {
+        let queued_at = after(T0, Duration::from_secs(job));
+        test.handle(LedgerInput::Notice(JobNotice { queued_at, ..notice(job, QUEUED, None) }));
+    }
+    assert_eq!(asked(&test.instance("a", InstanceChange::EndedUnnamed)), [1, 2, 3, 4]);
+    // Those that end with it have others asked about.
+    assert_eq!(asked(&test.instance("b", InstanceChange::EndedUnnamed)), [5, 6, 7, 8]);
+    assert_eq!(asked(&test.instance("c", InstanceChange::EndedUnnamed)), [9]);
+    let before = test.demand().queued;
+    test.find(1, reading(OVER, Some("a")));
+    assert_eq!(test.demand().queued, before - 1, "it was demand that nothing waited for");
+    test.pass(Duration::from_mins(1));
+    assert_eq!(asked(&test.instance("d", InstanceChange::EndedUnnamed)), [2, 3, 4, 5]);
+}

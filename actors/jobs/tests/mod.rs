@@ -1,5 +1,6 @@
 //! The ledger at a test: inputs in, changes saved and checked after each.
 
+mod attempts;
 pub(crate) mod doubles;
 mod explaining;
 mod facts;
@@ -21,9 +22,9 @@ use super::ledger::{Ledger, LedgerInput};
 use super::offers::OfferKey;
 use super::{InstanceChange, InstanceUpdate, JobFinding};
 use crate::model::{
-    Binding, Conclusion, Event, Generation, InstanceId, Job, JobFact, JobId, JobNotice, JobReading,
-    MachineSpec, Offer, OfferEnd, OfferStage, Place, Policy, PoolId, PoolSpec, Refusal, Sighting,
-    Subject, Timestamp, What, after,
+    Binding, Conclusion, Event, Generation, Home, InstanceId, Job, JobFact, JobId, JobNotice,
+    JobReading, MachineSpec, Offer, OfferEnd, OfferStage, Place, Policy, PoolId, PoolSpec, Refusal,
+    Sighting, Subject, Timestamp, What, after,
 };
 use crate::pool::Demand;
 use crate::settings::{RequeueSettings, Settings};
@@ -49,6 +50,11 @@ pub(crate) fn pool(id: &str, labels: &[&str]) -> PoolSpec {
         prefix: id.into(),
         policy: Policy::default(),
     }
+}
+
+/// Returns where the runners of the test pools register.
+pub(crate) fn home() -> Home {
+    Home { forge: "github".into(), scope: "acme".parse().unwrap() }
 }
 
 pub(crate) fn id(number: u64) -> JobId {
@@ -143,8 +149,8 @@ impl TestLedger {
 
     /// Lets an instance appear and wait for an offer.
     pub(crate) fn waits(&mut self, instance: &str) -> Vec<Act> {
-        self.instance(instance, InstanceChange::Answers(vec![instance.into()]));
-        self.instance(instance, InstanceChange::Offerable)
+        self.instance(instance, InstanceChange::Answers(home(), vec![instance.into()]));
+        self.instance(instance, InstanceChange::Offerable(None))
     }
 
     /// Offers a job to an instance, and lets it be delivered.
@@ -270,11 +276,14 @@ impl TestLedger {
                         && job.holder().is_none()
                         && job.pool.as_ref() == Some(&pool.id)
                         && *held == of_held
+                        && !job.rests()
                 })
             };
             let queued = u32::try_from(waiting(false).count()).unwrap();
-            let blocked = waiting(true).next().is_some();
             let (reported, broken) = self.ledger.reported(&pool.id);
+            let rests = |(job, _): (&Job, bool)| job.rests() && job.pool.as_ref() == Some(&pool.id);
+            let blocked =
+                waiting(true).next().is_some() || broken && self.ledger.open_jobs().any(rests);
             let failed = waiting(true).filter(|_| broken);
             let oldest = failed.chain(waiting(false)).map(|(job, _)| job.queued_at).min();
             let demand = Demand { queued, blocked, oldest };
@@ -312,7 +321,7 @@ pub(super) fn sent_to<'a>(acts: &'a [Act], who: &str) -> Vec<&'a Act> {
         | Act::ShowExecution { instance, .. }
         | Act::ShowJobOver { instance, .. } => instance.as_str() == who,
         Act::Demand { .. }
-        | Act::AskForge(_)
+        | Act::AskForge(..)
         | Act::TellDeath(_)
         | Act::Announce(_)
         | Act::Show(_)
@@ -336,7 +345,7 @@ pub(super) fn offered(who: &str, job: u64, generation: u64) -> Act {
 
 pub(super) fn asked(acts: &[Act]) -> Vec<u64> {
     acts.iter()
-        .filter_map(|act| if let Act::AskForge(job) = act { Some(job.number) } else { None })
+        .filter_map(|act| if let Act::AskForge(job, _) = act { Some(job.number) } else { None })
         .collect()
 }
 

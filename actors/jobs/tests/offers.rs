@@ -41,7 +41,7 @@ fn an_instance_that_refused_is_offered_nothing_until_it_waits_again() {
     let refuse = Some(Err(Refusal::NotReady));
     test.offer_answered(1, "a", Generation(1), refuse);
     assert_eq!(test.demand().queued, 1);
-    let acts = test.instance("a", InstanceChange::Offerable);
+    let acts = test.instance("a", InstanceChange::Offerable(None));
     assert_eq!(sent_to(&acts, "a"), [&offered("a", 1, 2)]);
 }
 
@@ -52,7 +52,7 @@ fn an_answer_to_an_old_offer_changes_nothing() {
     test.notice(1, QUEUED, None);
     test.pass(settings().offer_stale);
     test.tick();
-    test.instance("a", InstanceChange::Offerable);
+    test.instance("a", InstanceChange::Offerable(None));
     assert_eq!(test.job(1).generation, Generation(2));
     test.offer_answered(1, "a", Generation(1), None);
     assert!(test.job(1).open_offer().is_some());
@@ -167,4 +167,40 @@ fn an_instance_that_missed_the_end_of_its_job_gets_it_again() {
     test.notice(1, OVER, None);
     let acts = test.instance("a", InstanceChange::Working(Some(id(1))));
     assert!(matches!(sent_to(&acts, "a")[..], [Act::ShowJobOver { over, .. }] if !over.names_us));
+}
+
+fn on_host(test: &mut TestLedger, instance: &str, host: &str) -> Vec<Act> {
+    test.instance(instance, InstanceChange::Answers(home(), vec![instance.into()]));
+    test.instance(instance, InstanceChange::Offerable(Some(host.into())))
+}
+
+#[test]
+fn an_offer_whose_jit_config_was_not_fetched_ends_and_the_next_avoids_its_host() {
+    let mut test = TestLedger::new();
+    on_host(&mut test, "a", "dead");
+    on_host(&mut test, "b", "dead");
+    on_host(&mut test, "c", "well");
+    test.notice(1, QUEUED, None);
+    let acts = test.offer_answered(1, "a", Generation(1), Some(Err(Refusal::NotFetched)));
+    assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::NotFetched)]);
+    assert_eq!(sent_to(&acts, "c"), [&offered("c", 1, 2)], "`b` has waited for longer");
+    // Where there is nothing else, the host may have recovered.
+    let acts = test.offer_answered(1, "c", Generation(2), Some(Err(Refusal::NotReady)));
+    assert_eq!(sent_to(&acts, "b"), [&offered("b", 1, 3)]);
+}
+
+#[test]
+fn a_delivery_in_doubt_is_asked_about_at_once_and_a_job_still_queued_goes_to_another_host() {
+    let mut test = TestLedger::new();
+    on_host(&mut test, "a", "dead");
+    test.notice(1, QUEUED, None);
+    assert_eq!(asked(&test.instance("a", InstanceChange::DeliveryInDoubt)), Vec::<u64>::new());
+    assert!(test.deliver(1, "a", Generation(1)));
+    on_host(&mut test, "b", "dead");
+    on_host(&mut test, "c", "well");
+    assert_eq!(asked(&test.instance("a", InstanceChange::DeliveryInDoubt)), [1]);
+    assert!(test.job(1).open_offer().is_some(), "only the forge can tell");
+    let acts = test.find(1, reading(QUEUED, None));
+    assert_eq!(sent_to(&acts, "a"), [&ended("a", 1, 1, OfferEnd::Requeued)]);
+    assert_eq!(sent_to(&acts, "c").len(), 1);
 }

@@ -63,7 +63,7 @@ fn a_freed_place_takes_the_oldest_job_that_waits_for_one() {
     let mut only = pool("linux", &["linux"]);
     (only.max, only.binding) = (1, Binding::Early);
     let mut test = TestLedger::with(vec![only]);
-    test.instance("a", InstanceChange::Answers(vec!["a".into()]));
+    test.instance("a", InstanceChange::Answers(home(), vec!["a".into()]));
     for job in 1..=3 {
         test.notice(job, QUEUED, None);
         test.pass(Duration::from_secs(1));

@@ -27,7 +27,7 @@ fn steps() -> impl Strategy<Value = LedgerStep> {
     let runner = || prop::option::of(0..6_usize);
     prop_oneof![
         8 => (0..5_u64, 0..6_u8, runner()).prop_map(|(a, b, c)| LedgerStep::Notice(a, b, c)),
-        8 => (0..4_usize, 0..9_u8, 0..5_u64).prop_map(|(a, b, c)| LedgerStep::Instance(a, b, c)),
+        8 => (0..4_usize, 0..13_u8, 0..5_u64).prop_map(|(a, b, c)| LedgerStep::Instance(a, b, c)),
         5 => (0..5_u64, 0..4_usize, 0..2_u64).prop_map(|(a, b, c)| LedgerStep::Deliver(a, b, c)),
         2 => (0..5_u64, 0..4_usize, 0..2_u64, any::<bool>())
             .prop_map(|(a, b, c, d)| LedgerStep::Answered(a, b, c, d)),
@@ -56,12 +56,18 @@ fn fact(at: u8) -> JobFact {
 
 fn instance_change(what: u8, job: u64, name: &str) -> InstanceChange {
     match what {
-        0 => InstanceChange::Answers(vec![name.into()]),
-        1 => InstanceChange::Answers(vec![name.into(), format!("{name}-2").as_str().into()]),
-        2..=4 => InstanceChange::Offerable,
+        0 => InstanceChange::Answers(home(), vec![name.into()]),
+        1 => {
+            InstanceChange::Answers(home(), vec![name.into(), format!("{name}-2").as_str().into()])
+        }
+        2..=4 => InstanceChange::Offerable(None),
         5 => InstanceChange::Unavailable,
         6 => InstanceChange::Working((job > 0).then(|| id(job))),
         7 => InstanceChange::Ended,
+        8 => InstanceChange::EndedUnnamed,
+        9 => InstanceChange::Registered(name.into(), crate::model::RunnerId(job)),
+        10 => InstanceChange::Judged(crate::model::VerdictClass::Wasted),
+        11 => InstanceChange::DeliveryInDoubt,
         _ => InstanceChange::Deleted,
     }
 }

@@ -10,13 +10,13 @@ fn open_offers_and_executions_are_sent_again_when_their_instance_appears() {
     test.notice(3, RUNS, Some("c"));
     test.restart();
     test.know_pools();
-    let acts = test.instance("a", InstanceChange::Answers(vec!["a".into()]));
+    let acts = test.instance("a", InstanceChange::Answers(home(), vec!["a".into()]));
     let again =
         Act::Offer { instance: "a".into(), job: id(1), generation: Generation(1), delivered: true };
     assert_eq!(acts, [again]);
-    let acts = test.instance("b", InstanceChange::Answers(vec!["b".into()]));
+    let acts = test.instance("b", InstanceChange::Answers(home(), vec!["b".into()]));
     assert_eq!(acts, [offered("b", 2, 1)]);
-    let acts = test.instance("c", InstanceChange::Answers(vec!["c".into()]));
+    let acts = test.instance("c", InstanceChange::Answers(home(), vec!["c".into()]));
     assert_eq!(acts, [executes("c", 3)]);
 }
 
@@ -24,8 +24,11 @@ fn open_offers_and_executions_are_sent_again_when_their_instance_appears() {
 fn a_further_mint_does_not_cause_a_repetition_of_everything() {
     let mut test = TestLedger::new();
     test.delivered(1, "a");
-    assert_eq!(test.instance("a", InstanceChange::Answers(vec!["a".into(), "a-2".into()])), []);
-    let acts = test.instance("a", InstanceChange::Answers(vec!["a".into(), "a-2".into()]));
+    assert_eq!(
+        test.instance("a", InstanceChange::Answers(home(), vec!["a".into(), "a-2".into()])),
+        []
+    );
+    let acts = test.instance("a", InstanceChange::Answers(home(), vec!["a".into(), "a-2".into()]));
     assert_eq!(sent_to(&acts, "a").len(), 1, "a new owner gets it");
 }
 
@@ -68,7 +71,8 @@ fn after_a_restart_a_job_is_not_taken_for_running_elsewhere_before_its_instance_
     test.know_pools();
     test.notice(1, RUNS, Some("adopted-name"));
     assert!(test.job(1).open_offer().is_some());
-    let acts = test.instance("a", InstanceChange::Answers(vec!["a".into(), "adopted-name".into()]));
+    let acts = test
+        .instance("a", InstanceChange::Answers(home(), vec!["a".into(), "adopted-name".into()]));
     assert_eq!(sent_to(&acts, "a").last(), Some(&&executes("a", 1)));
 }
 

@@ -91,8 +91,8 @@ impl LedgerSetup {
     fn waits(&self, instance: &str) -> (ReceivedMessages<ToInstance>, Entry) {
         let (received, mailbox) = ReceivedMessages::new();
         let entry = self.base.registry.claim(instance.into(), mailbox).ok().unwrap();
-        self.update(instance, InstanceChange::Answers(vec![instance.into()]));
-        self.update(instance, InstanceChange::Offerable);
+        self.update(instance, InstanceChange::Answers(home(), vec![instance.into()]));
+        self.update(instance, InstanceChange::Offerable(None));
         (received, entry)
     }
 
@@ -202,8 +202,8 @@ fn an_offer_to_an_instance_without_an_owner_ends_at_once() {
     run_paused(async {
         let setup = LedgerSetup::open(Arc::default());
         setup.know_pools();
-        setup.update("a", InstanceChange::Answers(vec!["a".into()]));
-        setup.update("a", InstanceChange::Offerable);
+        setup.update("a", InstanceChange::Answers(home(), vec!["a".into()]));
+        setup.update("a", InstanceChange::Offerable(None));
         setup.tell(ToLedger::Notice(notice(1, QUEUED, None)));
         settle().await;
         assert_eq!(setup.demand().last(), Some(&1));
@@ -277,8 +277,11 @@ fn a_new_ledger_finds_owners_that_have_reported_everything_before() {
         new.know_pools();
         new.tell(ToLedger::Notice(notice(1, QUEUED, None)));
         settle().await;
+        assert!(waiting.take().is_empty(), "only its owner knows whether its machine still asks");
+        new.update("a", InstanceChange::Offerable(None));
+        settle().await;
         assert!(matches!(&waiting.take()[..], [ToInstance::Offer { .. }]));
-        assert!(matches!(&new.requeue.take()[..], [ToRequeue::Ask(job)] if *job == id(2)));
+        assert!(matches!(&new.requeue.take()[..], [ToRequeue::Ask(job, _)] if *job == id(2)));
         drop(ended);
     });
 }
@@ -302,10 +305,10 @@ fn the_requeue_actor_is_asked_when_an_instance_ends_with_a_job() {
     run_paused(async {
         let setup = LedgerSetup::open(Arc::default());
         setup.know_pools();
-        setup.update("a", InstanceChange::Answers(vec!["a".into()]));
+        setup.update("a", InstanceChange::Answers(home(), vec!["a".into()]));
         setup.tell(ToLedger::Notice(notice(1, RUNS, Some("a"))));
         setup.update("a", InstanceChange::Ended);
         settle().await;
-        assert!(matches!(&setup.requeue.take()[..], [ToRequeue::Ask(job)] if *job == id(1)));
+        assert!(matches!(&setup.requeue.take()[..], [ToRequeue::Ask(job, _)] if *job == id(1)));
     });
 }

@@ -111,6 +111,7 @@ impl PoolSupervisor {
             child.stop_guard.release();
         }
         self.pace.owner_gone(&id);
+        self.conditions.owner_gone(&id);
         if self.reports.get(&id).is_some_and(|report| report.state == State::Deleted) {
             self.remove(&id, ctx);
             return;

@@ -49,6 +49,11 @@ impl PoolSupervisor {
         };
         let PoolPlan { want, create, mut retire, next_plan } =
             plan(&self.links.spec, self.reports.reports(), self.demand, limits, now);
+        let silence = self.silent.plan(&self.links.spec, self.reports.reports(), now);
+        // Where the pool drains, all go anyway.
+        if !limits.draining {
+            retire.extend(silence.retire.iter().map(|id| (id.clone(), Reason::Silent)));
+        }
         if self.quiesced {
             retire.clear();
         }
@@ -58,9 +63,26 @@ impl PoolSupervisor {
         for (id, reason) in retire {
             self.ask_to_retire(&id, reason, want, now);
         }
+        self.log_silence(silence.concern);
         self.show(want, now);
         self.warn_of_failure();
+        let next_plan = next_plan.into_iter().chain(silence.next_plan).min();
         self.plan_again_at(next_plan, now, ctx);
+    }
+
+    /// Logs that many machines are silent together, once for each time that begins.
+    fn log_silence(&mut self, concern: Option<u32>) {
+        if let Some(count) = concern
+            && self.silent_concern.is_none()
+        {
+            let pool = &self.links.spec.id;
+            warn!(
+                pool.id = %pool, silent = count,
+                "pool `{pool}`: {count} machines stopped asking for work together; they are \
+                 replaced one at a time: see whether machines reach this daemon's runner address"
+            );
+        }
+        self.silent_concern = concern;
     }
 
     fn draining(&self) -> bool {
@@ -134,6 +156,9 @@ impl PoolSupervisor {
         };
         if child.mailbox.tell(ToInstance::Retire(ask)).is_ok() {
             self.reports.asked_to_retire(id, now);
+            if reason == Reason::Silent {
+                self.silent.asked(now);
+            }
         }
     }
 
@@ -146,6 +171,7 @@ impl PoolSupervisor {
         view.shunned = self.pace.lives.hosts().shunned(now);
         view.failing = self.pace.lives.view();
         view.proven = self.pace.lives.proven();
+        view.silent = self.silent_concern;
         if self.shown.view.as_ref() != Some(&view) {
             self.links.base.registry.show_pool(view.clone());
             self.shown.view = Some(view);

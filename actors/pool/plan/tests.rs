@@ -339,3 +339,15 @@ proptest! {
         prop_assert_eq!(second.want, first.want);
     }
 }
+
+#[test]
+fn machines_that_are_silent_or_out_of_reach_are_no_capacity_and_no_surplus() {
+    let silent = |id: &str| InstanceReport { silent_since: Some(at(0)), ..report(id, State::Idle) };
+    let lost = |id: &str| InstanceReport { unreachable: true, ..report(id, State::Starting) };
+    let all = reports([silent("a"), silent("b"), lost("c"), report("d", State::Idle)]);
+    let tally = PoolTally::of(&all);
+    assert_eq!((tally.free, tally.ready, tally.occupying), (1, 1, 4));
+    let demand = Demand { queued: 2, ..Demand::default() };
+    let plan = plan(&spec(0, 10), &all, demand, CALM, at(1000));
+    assert_eq!((plan.create, plan.retire), (1, vec![]));
+}

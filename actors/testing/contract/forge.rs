@@ -5,9 +5,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::model::{
-    JobFact, JobId, Labels, MachineName, Observation, Place, RunnerId, RunnerName, Scope, Sighting,
+    JobFact, JobId, Labels, MachineName, NamedRunner, Observation, Place, RunnerId, RunnerName,
+    Scope, Sighting,
 };
-use crate::ports::{Deregistered, Forge, MintError, MintOrder, Roster as _, RunnerRef};
+use crate::ports::{Deregistered, Forge, MintError, MintGate, MintOrder, Roster as _, RunnerRef};
 
 /// Makes forges to be put through the contract, and plays the world around them.
 pub trait ForgeBench {
@@ -62,6 +63,7 @@ fn order(bench: &impl ForgeBench, name: &str) -> MintOrder {
         name: RunnerName::new(name),
         labels: ["linux"].iter().collect::<Labels>(),
         group: String::new(),
+        gate: MintGate::default(),
     }
 }
 
@@ -184,10 +186,11 @@ async fn a_runner_at_work_cannot_be_removed_and_names_its_job(bench: &impl Forge
     assert_eq!(answer, Deregistered::Working);
     assert_eq!(forge.work_of(&scope, &who).await, Sighting::Seen(job.id.clone()));
     let reading = seen(forge.job(&job.id, &job.place, job.run).await);
-    assert_eq!((reading.fact, reading.runner.as_ref()), (JobFact::InProgress, Some(&who.name)));
+    let named = Some(NamedRunner { name: who.name.clone(), id: Some(view.id) });
+    assert_eq!((reading.fact, &reading.runner), (JobFact::InProgress, &named));
     let open = listed(forge.open_jobs(&scope).await);
     let notice = open.iter().find(|notice| notice.id == job.id).expect("an open job is listed");
-    assert_eq!((&notice.fact, notice.runner.as_ref()), (&JobFact::InProgress, Some(&who.name)));
+    assert_eq!((&notice.fact, &notice.runner), (&JobFact::InProgress, &named));
 }
 
 /// When its job is over, an ephemeral registration is gone, and the job still names its runner.
@@ -199,6 +202,6 @@ async fn a_job_that_ended_takes_its_registration_along(bench: &impl ForgeBench) 
     assert_eq!(forge.runner(&scope, &who).await, Sighting::Absent);
     let reading = seen(forge.job(&job.id, &job.place, job.run).await);
     assert!(reading.fact.is_over() && reading.run_over);
-    assert_eq!(reading.runner.as_ref(), Some(&who.name));
+    assert_eq!(reading.runner.map(|runner| runner.name), Some(who.name));
     assert!(listed(forge.open_jobs(&scope).await).iter().all(|notice| notice.id != job.id));
 }

@@ -3,9 +3,9 @@
 use crate::instance::requested_row;
 use crate::model::{
     Asked, Conclusion, Confidence, DeliveryId, Epoch, Event, ExitRecord, Fault, ForgeId,
-    Generation, Instance, InstanceId, Job, JobFact, JobId, JobNotice, JobStatus, Labels, Offer,
-    Place, Provisional, Subject, Tail, Timestamp, Verdict, VerdictClass, Version, WarrantKind,
-    What, WriteId,
+    Generation, Instance, InstanceId, Job, JobAttempts, JobFact, JobId, JobNotice, JobStatus,
+    Labels, Offer, Place, Provisional, Subject, Tail, Timestamp, Verdict, VerdictClass, Version,
+    WarrantKind, What, WriteId,
 };
 use crate::ports::InstanceSave;
 use crate::testing::pool;
@@ -109,6 +109,8 @@ pub fn job(number: u64) -> Job {
         over_at: None,
         runner: None,
         events: 0,
+        avoid: None,
+        attempts: JobAttempts::default(),
         asked: Asked::default(),
     }
 }

@@ -1,7 +1,7 @@
 //! Who gets which job.
 
 use super::JobStage;
-use crate::model::{Conclusion, RunnerId};
+use crate::model::{Conclusion, NamedRunner, RunnerId};
 use crate::testing::happening::Happening;
 use crate::testing::outside::Outside;
 
@@ -105,7 +105,7 @@ impl Outside {
         let Some(runner) = self.assigned_runner(number, attempt) else { return };
         let name = self.runner_name(runner);
         if let Some(job) = self.forge.jobs.get_mut(&number) {
-            job.runner = Some(name);
+            job.runner = Some(NamedRunner { name, id: Some(runner) });
         }
         self.free_runner(runner);
         self.finish_job(number, Conclusion::Cancelled);

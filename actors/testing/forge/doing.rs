@@ -18,6 +18,16 @@ const DAY: u64 = 24 * 3_600_000;
 #[async_trait]
 impl Forge for SimForge {
     async fn mint(&self, order: MintOrder) -> Result<Minted, MintError> {
+        // One that is given up while it waits leaves its place to the next.
+        loop {
+            let wait = self.0.lock().mint_wait();
+            let Some(wait) = wait else { break };
+            sleep_millis(wait).await;
+        }
+        if !order.gate.send() {
+            let why = "it is not wanted any more".into();
+            return Err(MintError::Later { after: None, why });
+        }
         let (wait, answer) = self.0.call(|outside| outside.mint(order)).await;
         sleep_millis(wait).await;
         self.0.answer("mint", |faults| faults.forge.panics).await;
@@ -83,6 +93,17 @@ impl Outside {
             MintPlan::Good | MintPlan::Vain | MintPlan::Later | MintPlan::Refused => wait,
         };
         (wait, Ok(Minted { id, jit: Jit::new(format!("jit:{id}")) }))
+    }
+
+    /// Returns how long a registration must wait; none if it goes out now.
+    fn mint_wait(&mut self) -> Option<u64> {
+        let per_minute = self.script.mints_per_minute?;
+        let now = self.now();
+        if self.script.next_mint_at > now {
+            return Some(self.script.next_mint_at - now);
+        }
+        self.script.next_mint_at = now + 60_000 / per_minute.max(1);
+        None
     }
 
     fn mint_plan(&mut self) -> MintPlan {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::model::{
-    Conclusion, ForgeId, JobFact, JobId, Labels, Place, RunnerId, RunnerName, RunnerView, Scope,
+    Conclusion, ForgeId, JobFact, JobId, Labels, NamedRunner, Place, RunnerId, RunnerName,
+    RunnerView, Scope,
 };
 use crate::testing::clock::Moment;
 
@@ -41,7 +42,7 @@ pub struct SimJob {
     /// Where it is in its life.
     pub stage: JobStage,
     /// The runner that the forge names with it.
-    pub runner: Option<RunnerName>,
+    pub runner: Option<NamedRunner>,
     /// When it was queued.
     pub queued_at: Moment,
     /// How long it runs, in milliseconds.

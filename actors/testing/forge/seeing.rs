@@ -172,7 +172,7 @@ impl Outside {
         }
         let works = |number: &&u64| {
             let job = self.forge.jobs.get(number).and_then(|job| job.runner.as_ref());
-            job.is_some_and(|name| name.is_of(who.name.as_str()))
+            job.is_some_and(|runner| runner.name.is_of(who.name.as_str()))
         };
         match self.forge.running.iter().find(works) {
             Some(number) => Sighting::Seen(self.forge.job_id(*number)),

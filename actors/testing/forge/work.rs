@@ -1,7 +1,7 @@
 //! Jobs from their arrival to their end.
 
 use super::{JobStage, SimJob};
-use crate::model::{Conclusion, Labels, Place, RunnerId, RunnerName};
+use crate::model::{Conclusion, Labels, NamedRunner, Place, RunnerId, RunnerName};
 use crate::testing::happening::Happening;
 use crate::testing::observed::Seen;
 use crate::testing::outside::Outside;
@@ -88,7 +88,7 @@ impl Outside {
         let name = self.runner_name(runner);
         let Some(job) = self.forge.jobs.get_mut(&number) else { return };
         job.stage = JobStage::Running { runner };
-        job.runner = Some(name.clone());
+        job.runner = Some(NamedRunner { name: name.clone(), id: Some(runner) });
         job.starts += 1;
         let duration = job.duration;
         self.forge.running.insert(number);
@@ -135,7 +135,7 @@ impl Outside {
     /// Ends a queued job as one that a stranger's runner in the organization has run.
     pub(in crate::testing) fn run_by_stranger(&mut self, number: u64) {
         if let Some(job) = self.forge.jobs.get_mut(&number) {
-            job.runner = Some(RunnerName::new("strangers"));
+            job.runner = Some("strangers".into());
             self.finish_job(number, Conclusion::Success);
         }
     }

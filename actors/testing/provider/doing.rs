@@ -193,7 +193,12 @@ impl Outside {
         let drawn = self.dice.below(hosts);
         let named = |host| HostName::new(format!("host-{provider}-{host}"));
         let mut around = (drawn..hosts).chain(0..drawn).map(named);
-        let host = around.find(|host| !avoid.contains(host)).unwrap_or_else(|| named(drawn));
+        let is_dark = |host: &HostName| self.script.dark_hosts.contains(host);
+        let host = around
+            .clone()
+            .find(|host| !avoid.contains(host) && !is_dark(host))
+            .or_else(|| around.find(|host| !is_dark(host)))
+            .unwrap_or_else(|| named(drawn));
         match self.script.sick_hosts.first().cloned() {
             Some(sick) if !avoid.contains(&sick) && self.dice.hits(5_000) => sick,
             Some(_) | None => host,

@@ -8,7 +8,7 @@ use crate::fleet::ToFleet;
 use crate::instance::Dispatch;
 use crate::mail::{Gone, Mailbox};
 use crate::model::{InstanceId, RunnerName};
-use crate::ports::{Forge as _, Jit, MintOrder};
+use crate::ports::{Forge as _, Jit, MintGate, MintOrder};
 use crate::testing::{MINUTE, Plan, Seen, SimForge, SimPorts, Stage, World, in_virtual_time, pool};
 
 /// A daemon that answers every question for work with the same JIT config, or lets it wait.
@@ -20,7 +20,7 @@ fn generous(asked: Arc<AtomicU32>, waits: bool) -> impl Fn(SimPorts) -> Mailbox<
             let mut minted: Option<Jit> = None;
             let mut held = Vec::new();
             while let Some(message) = messages.recv().await {
-                let ToFleet::Dispatch { instance, reply } = message else { continue };
+                let ToFleet::Dispatch { instance, reply, .. } = message else { continue };
                 asked.fetch_add(1, Ordering::Relaxed);
                 if waits {
                     held.push(reply);
@@ -42,6 +42,7 @@ async fn mint(ports: &SimPorts, instance: &InstanceId) -> Option<Jit> {
         name: RunnerName::new(instance.as_str()),
         labels: ports.specs[0].labels.clone(),
         group: String::new(),
+        gate: MintGate::default(),
     };
     SimForge::new(Arc::clone(&ports.truth)).mint(order).await.ok().map(|minted| minted.jit)
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::naive;
 use crate::model::{Conclusion, JobFact, RunnerName, Scope, Sighting};
-use crate::ports::{Deregistered, Forge as _, MintError, MintOrder, Roster as _, RunnerRef};
+use crate::ports::{
+    Deregistered, Forge as _, MintError, MintGate, MintOrder, Roster as _, RunnerRef,
+};
 use crate::testing::{
     JobStage, MINUTE, MintPlan, Plan, Seen, SimForge, World, in_virtual_time, pool,
 };
@@ -124,6 +126,7 @@ fn a_mint_whose_answer_was_lost_takes_the_name() {
             name: RunnerName::new("m1"),
             labels: world.plan().pools[0].labels.clone(),
             group: String::new(),
+            gate: MintGate::default(),
         };
         let forge = forge(&world);
         let lost = forge.mint(order.clone()).await;
@@ -171,7 +174,8 @@ fn a_job_cancelled_before_pick_up_names_the_runner_which_takes_the_next() {
         world.run_for(5 * MINUTE).await;
         let outside = world.outside();
         assert_eq!(outside.forge.jobs[&a].stage, JobStage::Over(Conclusion::Cancelled));
-        assert_eq!(outside.forge.jobs[&a].runner.as_ref(), Some(&who.name));
+        let runner = outside.forge.jobs[&a].runner.as_ref();
+        assert_eq!(runner.map(|runner| &runner.name), Some(&who.name));
         assert_eq!((outside.forge.jobs[&a].starts, outside.forge.jobs[&b].starts), (0, 1));
     });
 }

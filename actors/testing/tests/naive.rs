@@ -9,7 +9,8 @@ use crate::mail::{Gone, Mailbox};
 use crate::model::{JobFact, JobNotice, MachinePhase, Observation, PoolSpec, RunnerName, Stamp};
 use crate::model::{MachineName, WriteId};
 use crate::ports::{
-    CreateOrder, Forge, Grace, Inventory, JobSave, MachineRef, MintOrder, Provider, Records as _,
+    CreateOrder, Forge, Grace, Inventory, JobSave, MachineRef, MintGate, MintOrder, Provider,
+    Records as _,
 };
 use crate::testing::{Plan, Shared, SimForge, SimPorts, SimProvider, SimStore, World};
 
@@ -59,6 +60,7 @@ pub(super) async fn create_registered(shared: &Arc<Shared>, pool: &PoolSpec, nam
         name: RunnerName::new(name),
         labels: pool.labels.clone(),
         group: String::new(),
+        gate: MintGate::default(),
     };
     let Ok(minted) = forge.mint(order).await else { return };
     let index = shared.lock().machines.index_of(&pool.provider).unwrap_or(0);

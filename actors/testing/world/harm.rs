@@ -1,9 +1,12 @@
 //! More words for scenarios: harm done to machines and their providers, and what came of it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::World;
-use crate::model::{InstanceId, MachineName, ProviderId, RunnerName};
+use crate::fleet::ToFleet;
+use crate::model::{HostCondition, HostName, InstanceId, MachineName, ProviderId, RunnerName};
 use crate::testing::clock::millis;
 use crate::testing::happening::{Happening, OperatorAction};
 use crate::testing::script::{Death, Resists};
@@ -49,6 +52,47 @@ impl World {
         let host = outside.machines.anywhere(machine).map(|machine| machine.host.clone());
         if let Some(host) = host {
             outside.take_host(&host);
+        }
+    }
+
+    /// Lets only so many registrations a minute go out; more wait.
+    pub fn pace_mints(&self, per_minute: u64) {
+        self.outside().script.mints_per_minute = Some(per_minute);
+    }
+
+    /// Lets the poller of a machine fall silent: it neither asks nor hears.
+    pub fn mute_poller(&self, machine: &MachineName) {
+        self.outside().script.mute_pollers.insert(machine.clone());
+    }
+
+    /// Cuts a host off: its pollers fall silent, nothing new is placed there, and the provider says
+    /// that it does not answer.
+    pub fn darken_host(&self, host: &HostName) {
+        {
+            let mut outside = self.outside();
+            let on_it: Vec<MachineName> = outside
+                .machines
+                .existing()
+                .filter(|machine| machine.host == *host)
+                .map(|machine| machine.name.clone())
+                .collect();
+            outside.script.mute_pollers.extend(on_it);
+            outside.script.dark_hosts.insert(host.clone());
+        }
+        self.tell_dark_hosts();
+    }
+
+    /// Tells the daemon which hosts do not answer, as the provider's watch does.
+    pub(super) fn tell_dark_hosts(&self) {
+        let dark = self.outside().script.dark_hosts.clone();
+        if dark.is_empty() {
+            return;
+        }
+        let unreachable = dark.into_iter().map(|host| (host, HostCondition::Unreachable));
+        let hosts: Arc<BTreeMap<_, _>> = Arc::new(unreachable.collect());
+        for (provider, _) in &self.plan.providers {
+            let (provider, hosts) = (provider.clone(), Arc::clone(&hosts));
+            self.say(ToFleet::Hosts { provider, hosts });
         }
     }
 

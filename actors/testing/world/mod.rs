@@ -231,6 +231,7 @@ impl World {
             (self.daemon)(ports)
         };
         self.life = Some(Life { tasks, fleet, registry });
+        self.tell_dark_hosts();
         for (wait, action) in (1_000..).zip(self.tries_again()) {
             self.outside().later(wait, Happening::Operator(action));
         }

@@ -47,8 +47,11 @@ impl World {
     pub(super) fn poll(&mut self, number: u64) {
         let instance = {
             let mut outside = self.outside();
+            let outside = &mut *outside;
             let Some(machine) = outside.machines.machines.get_mut(&number) else { return };
-            let asks = machine.stage == Stage::Polling && !machine.leaving && !machine.asking;
+            let mute = outside.script.mute_pollers.contains(&machine.name);
+            let asks =
+                machine.stage == Stage::Polling && !machine.leaving && !machine.asking && !mute;
             let Some(instance) = machine.stamp.instance.clone().filter(|_| asks) else { return };
             machine.asking = self.life.is_some();
             instance
@@ -60,9 +63,14 @@ impl World {
         let (shared, fleet) = (Arc::clone(&self.shared), life.fleet.clone());
         life.tasks.spawn_local(async move {
             let (reply, answer) = Reply::channel();
-            fleet.tell(ToFleet::Dispatch { instance: instance.clone(), reply }).ok();
+            let ask = ToFleet::Dispatch { instance: instance.clone(), acknowledges: true, reply };
+            fleet.tell(ask).ok();
             let answer = timeout(LONG_POLL, answer).await.ok().and_then(Result::ok);
-            shared.call(|outside| outside.dispatched(number, &instance, answer)).await;
+            let has_work =
+                shared.call(|outside| outside.dispatched(number, &instance, answer)).await;
+            if has_work {
+                fleet.tell(ToFleet::Acknowledged(instance)).ok();
+            }
         });
     }
 
@@ -198,12 +206,13 @@ impl Outside {
         self.later(wait, Happening::Deliver(Box::new(delivery)));
     }
 
-    /// Gives a machine the answer to its question.
-    fn dispatched(&mut self, number: u64, instance: &InstanceId, answer: Option<Dispatch>) {
-        let Some(machine) = self.machines.machines.get_mut(&number) else { return };
+    /// Gives a machine the answer to its question; returns whether it has work now.
+    fn dispatched(&mut self, number: u64, instance: &InstanceId, answer: Option<Dispatch>) -> bool {
+        let Some(machine) = self.machines.machines.get_mut(&number) else { return false };
         machine.asking = false;
-        if machine.stage != Stage::Polling || machine.leaving {
-            return;
+        let mute = self.script.mute_pollers.contains(&machine.name);
+        if machine.stage != Stage::Polling || machine.leaving || mute {
+            return false;
         }
         match answer {
             None => self.later(5_000, Happening::Poll(number)),
@@ -229,7 +238,9 @@ impl Outside {
                     Some(runner) => self.connect(number, runner),
                     None => self.die(number, Death::RunnerError),
                 }
+                return true;
             }
         }
+        false
     }
 }

@@ -132,6 +132,8 @@ table! {
         absence_confirm: Duration;
         /// How long a surplus runner stays idle before its removal is requested.
         scale_down_after: Duration, kind = at_least(0);
+        /// How long a warm machine that should ask for work may be silent before it is replaced.
+        poller_timeout: Duration, kind = at_least(75);
         /// The age at which an idle runner is replaced.
         max_lifetime: Option<Duration> => "12h", kind = ValueKind::DurationOrOff,
             fallback = Toml("\"off\"");

@@ -3,6 +3,7 @@
 //! | answer | means |
 //! |---|---|
 //! | 200 `{jit_config}` | here is your work; asking again brings the same |
+//! | 202 | your acknowledgement is noted |
 //! | 204 | nothing within this turn, ask again |
 //! | 410 | you should leave |
 //! | 401 | the token proves nothing |
@@ -45,6 +46,12 @@ const SLOW_BODY: Duration = Duration::from_secs(10);
 #[derive(Default, Deserialize)]
 struct Question {
     instance: Option<String>,
+    /// Whether it acknowledges what it is handed: says so once it is safe on its disk.
+    #[serde(default)]
+    acknowledges: bool,
+    /// Says that it has what it was handed, instead of asking for work.
+    #[serde(default)]
+    acknowledged: bool,
 }
 
 /// Answers a warm machine.
@@ -87,8 +94,13 @@ pub(super) async fn dispatch(
         return problem(403, "this token proves another machine than the instance's");
     }
     let instance = row.id.clone();
+    if question.acknowledged {
+        let _: Result<(), _> = app_state.fleet.tell(ToFleet::Acknowledged(instance));
+        return HttpResponse::Accepted().finish();
+    }
+    let acknowledges = question.acknowledges;
     let patience = until.saturating_duration_since(Instant::now());
-    let ask = |reply| ToFleet::Dispatch { instance, reply };
+    let ask = |reply| ToFleet::Dispatch { instance, acknowledges, reply };
     match app_state.fleet.ask(ask, patience).await {
         Ok(Dispatch::Work(jit)) => HttpResponse::Ok()
             .insert_header((CACHE_CONTROL, "no-store"))

@@ -44,7 +44,7 @@ mod settings;
 mod watch;
 
 pub use client::OpenError;
-pub use nodes::DrainedNodes;
+pub use nodes::{DrainedNodes, NodeConditions};
 pub use provider::{Kubernetes, open};
 pub use rights::{Granted, Need, RIGHTS, Right};
 pub use settings::{AUDIENCE, KubernetesSettings};

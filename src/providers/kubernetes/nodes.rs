@@ -1,10 +1,11 @@
-//! Nodes that are being emptied: cordoned, or marked by those who take nodes away.
+//! Nodes that should get no new work: those that are being emptied (cordoned, or marked by those who
+//! take nodes away), and those that the control plane calls unreachable or not ready.
 //!
 //! A taint as such says nothing: a pool may live on nodes of its own behind one that its pods
-//! tolerate. So only the marks of known hands count. A node that is merely silent is not among
-//! them: its pods may still be working, and they cannot be moved.
+//! tolerate. So only the marks of known hands count. A node that is merely silent is not emptied:
+//! its pods may still be working, and they cannot be moved; but no job should be sent there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,8 +36,41 @@ const HANDS: &[(&str, &str)] = &[
     ("node.kubernetes.io/out-of-service", "it is declared out of service"),
 ];
 
+/// Taints by which the control plane says that a node does not answer, or not as it should.
+const SILENT: &[&str] = &["node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"];
+
 /// Nodes that are being emptied, and why.
 pub type DrainedNodes = BTreeMap<HostName, String>;
+
+/// Holds the nodes that should get no new work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeConditions {
+    /// Those that are being emptied, and why.
+    pub drained: DrainedNodes,
+    /// Those that do not answer.
+    pub unreachable: BTreeSet<HostName>,
+}
+
+impl NodeConditions {
+    /// Takes over how a node is now.
+    fn update(&mut self, node: &Shape) {
+        let Some(name) = node.metadata.name.as_deref().map(HostName::from) else { return };
+        self.remove(node);
+        if let Some(why) = why(&node.spec) {
+            self.drained.insert(name.clone(), why);
+        }
+        if is_silent(&node.spec) {
+            self.unreachable.insert(name);
+        }
+    }
+
+    fn remove(&mut self, node: &Shape) {
+        if let Some(name) = node.metadata.name.as_deref().map(HostName::from) {
+            self.drained.remove(&name);
+            self.unreachable.remove(&name);
+        }
+    }
+}
 
 /// A node as it is read: nothing of its long status.
 type Shape = Object<NodeSpec, IgnoredAny>;
@@ -55,44 +89,34 @@ fn why(node: &NodeSpec) -> Option<String> {
     node.taints.iter().flatten().find_map(|taint| by_hand(&taint.key))
 }
 
+/// Returns whether the control plane says that a node does not answer.
+fn is_silent(node: &NodeSpec) -> bool {
+    node.taints.iter().flatten().any(|taint| SILENT.contains(&taint.key.as_str()))
+}
+
 #[derive(Default)]
 struct Memory {
-    leaving: DrainedNodes,
+    known: NodeConditions,
     /// What the listing under way has shown so far.
-    listing: Option<DrainedNodes>,
+    listing: Option<NodeConditions>,
 }
 
 impl Memory {
     /// Takes an event; returns whether what is known is whole.
     fn take(&mut self, event: watcher::Event<Shape>) -> bool {
         match event {
-            watcher::Event::Init => self.listing = Some(DrainedNodes::new()),
+            watcher::Event::Init => self.listing = Some(NodeConditions::default()),
             watcher::Event::InitApply(node) => {
-                if let (Some(listing), Some((name, Some(why)))) =
-                    (&mut self.listing, departure(&node))
-                {
-                    listing.insert(name, why);
+                if let Some(listing) = &mut self.listing {
+                    listing.update(&node);
                 }
             }
-            watcher::Event::InitDone => self.leaving = self.listing.take().unwrap_or_default(),
-            watcher::Event::Apply(node) => match departure(&node) {
-                Some((name, Some(why))) => drop(self.leaving.insert(name, why)),
-                Some((name, None)) => drop(self.leaving.remove(&name)),
-                None => {}
-            },
-            watcher::Event::Delete(node) => {
-                if let Some((name, _)) = departure(&node) {
-                    self.leaving.remove(&name);
-                }
-            }
+            watcher::Event::InitDone => self.known = self.listing.take().unwrap_or_default(),
+            watcher::Event::Apply(node) => self.known.update(&node),
+            watcher::Event::Delete(node) => self.known.remove(&node),
         }
         self.listing.is_none()
     }
-}
-
-fn departure(node: &Shape) -> Option<(HostName, Option<String>)> {
-    let name = node.metadata.name.as_deref().map(HostName::from)?;
-    Some((name, why(&node.spec)))
 }
 
 impl Reached {
@@ -102,17 +126,17 @@ impl Reached {
 }
 
 impl Kubernetes {
-    /// Follows which nodes are being emptied: all of them at each change, or why that is not
+    /// Follows which nodes should get no new work: all of them at each change, or why that is not
     /// known at the moment. Never ends.
-    pub async fn drained_nodes(
+    pub async fn node_conditions(
         &self,
-    ) -> Result<impl Stream<Item = Result<DrainedNodes, String>> + Send + use<>, String> {
+    ) -> Result<impl Stream<Item = Result<NodeConditions, String>> + Send + use<>, String> {
         let reached = self.state.cluster.reach().await.map_err(|why| why.to_string())?;
         let events = watcher(reached.slim_nodes(), watcher::Config::default()).default_backoff();
         let mut memory = Memory::default();
         Ok(events.filter_map(move |event| {
             let word = match event {
-                Ok(event) => memory.take(event).then(|| Ok(memory.leaving.clone())),
+                Ok(event) => memory.take(event).then(|| Ok(memory.known.clone())),
                 Err(why) => Some(Err(why.to_string())),
             };
             std::future::ready(word)
@@ -129,12 +153,15 @@ impl HostDrains for Kubernetes {
 
 async fn report_drains(cluster: Kubernetes, sink: Arc<dyn DrainSink>) {
     loop {
-        match cluster.drained_nodes().await {
+        match cluster.node_conditions().await {
             Ok(nodes) => {
                 let mut nodes = Box::pin(nodes);
-                while let Some(drained) = nodes.next().await {
-                    match drained {
-                        Ok(drained) => sink.draining(drained),
+                while let Some(conditions) = nodes.next().await {
+                    match conditions {
+                        Ok(NodeConditions { drained, unreachable }) => {
+                            sink.draining(drained);
+                            sink.unreachable(unreachable);
+                        }
                         Err(why) => sink.blind(why),
                     }
                 }
@@ -192,11 +219,26 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_the_control_plane_calls_silent_gets_no_new_work_until_it_answers() {
+        let mut memory = Memory::default();
+        let silent = |memory: &Memory| -> Vec<String> {
+            memory.known.unreachable.iter().map(ToString::to_string).collect()
+        };
+        for key in SILENT {
+            memory.take(watcher::Event::Apply(node("n", &tainted(key, "NoExecute"))));
+            assert_eq!(silent(&memory), ["n"], "{key}");
+            assert!(memory.known.drained.is_empty(), "its pods stay");
+            memory.take(watcher::Event::Apply(node("n", &json!({}))));
+            assert!(silent(&memory).is_empty(), "{key}");
+        }
+    }
+
+    #[test]
     fn what_a_listing_shows_counts_when_it_is_whole() {
         let leaving = |name: &str| node(name, &json!({ "unschedulable": true }));
         let mut memory = Memory::default();
         let names = |memory: &Memory| {
-            memory.leaving.keys().map(ToString::to_string).collect::<Vec<String>>()
+            memory.known.drained.keys().map(ToString::to_string).collect::<Vec<String>>()
         };
         assert!(!memory.take(watcher::Event::Init));
         assert!(!memory.take(watcher::Event::InitApply(leaving("a"))));

@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::secret::staged;
-use crate::providers::asking::{Asking, NoWork, ask_for_work};
+use crate::providers::asking::{Asking, NoWork, acknowledge, ask_for_work};
 
 /// Says what to ask and where to put the answer.
 #[derive(Clone, Debug)]
@@ -52,6 +52,7 @@ pub async fn poll(polling: &Polling) -> Ended {
         Ok(jit) => match stage(&polling.out, jit.reveal()) {
             Ok(()) => {
                 say("work is here");
+                acknowledge(&polling.asking, &mut say).await;
                 Ended::Staged
             }
             Err(error) => {

@@ -18,8 +18,8 @@ use crate::ports::{Stage, Status};
 use crate::telemetry::chronicle::Listener;
 
 /// Why an offer may end unserved.
-pub(super) const CAUSES: [&str; 5] =
-    ["refused", "lapsed", "requeued", "displaced", "instance_ended"];
+pub(super) const CAUSES: [&str; 6] =
+    ["refused", "lapsed", "requeued", "displaced", "instance_ended", "not_fetched"];
 /// How many jobs of a pool may wait for a create to be matched with.
 const MAX_WAITING_JOBS: usize = 1000;
 
@@ -159,6 +159,7 @@ impl Recorder {
             OfferEnd::Requeued => CAUSES[2],
             OfferEnd::Displaced => CAUSES[3],
             OfferEnd::InstanceEnded => CAUSES[4],
+            OfferEnd::NotFetched => CAUSES[5],
             OfferEnd::TakenElsewhere | OfferEnd::Executed | OfferEnd::JobOver => return,
         };
         self.metrics.requeued.get_or_create(&CauseLabel { cause }).inc();

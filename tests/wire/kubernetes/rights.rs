@@ -155,12 +155,13 @@ async fn refused(fixture: &Fixture, provider: &Kubernetes, right: &Right) -> Str
 
 /// Returns the nodes that are being emptied, as they are told first.
 async fn leaving(provider: &Kubernetes) -> Result<DrainedNodes, String> {
-    Box::pin(provider.drained_nodes().await?).next().await.expect("it never ends")
+    let first = Box::pin(provider.node_conditions().await?).next().await.expect("it never ends");
+    first.map(|nodes| nodes.drained)
 }
 
 /// Follows the nodes until that is refused.
 async fn leaving_refused(provider: &Kubernetes) -> String {
-    let mut nodes = Box::pin(provider.drained_nodes().await.unwrap());
+    let mut nodes = Box::pin(provider.node_conditions().await.unwrap());
     loop {
         if let Err(why) = nodes.next().await.expect("it never ends") {
             return why;

@@ -5,7 +5,7 @@ use ostler_actors::ports::Jit;
 use super::Ears;
 use super::ending::End;
 use super::output::OutputReader;
-use crate::providers::asking::{Asking, NoWork, ask_for_work};
+use crate::providers::asking::{Asking, NoWork, acknowledge, ask_for_work};
 use crate::providers::process::files::{Home, Waiting};
 use crate::providers::process::user::User;
 use crate::providers::process::{jit, ticket};
@@ -28,11 +28,22 @@ pub(super) async fn wait_for_work(
         output.log(&error.to_string());
         End::unbegun(None)
     })?;
+    let asking = asking_of(home, waiting);
+    acknowledge(&asking, &mut |line: &str| output.log(line)).await;
     // Only now: an answer that was lost on the way is asked for again.
     if let Err(error) = ticket::tear_up(home) {
         output.log(&format!("cannot tear up the ticket: {error}"));
     }
     Ok(names)
+}
+
+fn asking_of(home: &Home, waiting: &Waiting) -> Asking {
+    Asking {
+        server: waiting.server.clone(),
+        instance: waiting.instance.clone(),
+        token_file: home.ticket(),
+        ca: None,
+    }
 }
 
 async fn ask(
@@ -41,12 +52,7 @@ async fn ask(
     ears: &mut Ears,
     output: &mut OutputReader,
 ) -> Result<Jit, End> {
-    let asking = Asking {
-        server: waiting.server.clone(),
-        instance: waiting.instance.clone(),
-        token_file: home.ticket(),
-        ca: None,
-    };
+    let asking = asking_of(home, waiting);
     let mut say = |line: &str| output.log(line);
     let work = tokio::select! {
         work = ask_for_work(&asking, &mut say) => work,
