@@ -8,8 +8,8 @@ use super::lifecycle::Lifecycle;
 use crate::jobs::{InstanceChange, InstanceUpdate, ToLedger};
 use crate::model::{
     Binding, End, ExitRecord, Failure, FailureClass, HeldOffer, Instance, JobId, JobStatus,
-    LifeOutcome, LifeStage, Policy, Reason, Refusal, Registration, RunnerId, State, Tail, Timestamp,
-    failure_class, is_due,
+    LifeOutcome, LifeStage, Policy, Reason, Refusal, Registration, RunnerId, State, Tail,
+    Timestamp, failure_class, is_due,
 };
 use crate::pool::{InstanceReport, ToPool};
 
@@ -326,6 +326,8 @@ fn means_failure(reason: Reason) -> bool {
         | Reason::Unlisted
         // The forge dropped the registration: that says nothing about the pool.
         | Reason::Unregistered
+        // Its machine fell silent: many that do are a concern of their own, and of their host.
+        | Reason::Silent
         | Reason::OfferEnded
         | Reason::Spent
         | Reason::HostDrain

@@ -224,7 +224,7 @@ impl LedgerActor {
             run.is_some_and(|run| self.links.base.registry.mailbox(&run.instance).is_some());
         let pool = job.pool.as_ref().and_then(|pool| self.pools.get(pool));
         if let (Some(runner), Some(pool), false) = (&job.runner, pool, heard) {
-            let _ = pool.tell(ToPool::RanOn(runner.clone()));
+            let _ = pool.tell(ToPool::RanOn(runner.name.clone()));
         }
     }
 
@@ -266,7 +266,7 @@ impl LedgerActor {
             match records.exit(&instance).await {
                 Ok(record) => record.iter().for_each(log_death),
                 Err(why) => {
-                    warn!(instance.id = %instance, "instance {instance}: its log is not told: {why}")
+                    warn!(instance.id = %instance, "instance {instance}: its log is not told: {why}");
                 }
             }
         };

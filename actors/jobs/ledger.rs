@@ -180,7 +180,8 @@ impl Ledger {
     fn notice(&mut self, notice: JobNotice, now: Timestamp) {
         self.jobs.save_handled(notice.delivery.clone());
         let JobNotice { id: job, place, fact, runner, .. } = &notice;
-        let heard = HeardFact { job, place, fact, runner: runner.as_ref() };
+        let runner = runner.as_ref().map(|runner| &runner.name);
+        let heard = HeardFact { job, place, fact, runner };
         self.verdicts.heard(&heard, &mut self.jobs, now);
         if self.quarantined.contains(&notice.id) {
             return self.pass_on(notice, now);
@@ -204,8 +205,9 @@ impl Ledger {
     /// Tells the instance that a notice names what it says of a job whose row cannot be decoded: to
     /// it that is proof of work, or of its end, like any other.
     fn pass_on(&mut self, notice: JobNotice, now: Timestamp) {
-        let JobNotice { id: job, runner, fact, .. } = notice;
-        let named = runner.and_then(|name| self.instances.named(&name).cloned());
+        let JobNotice { id: job, place, runner, fact, .. } = notice;
+        let named = runner
+            .and_then(|runner| self.instances.named(&runner, &job.forge, &place).cloned());
         let Some(instance) = named else { return };
         let conclusion = match fact {
             JobFact::Waiting | JobFact::Queued => return,
@@ -410,7 +412,7 @@ impl Ledger {
                 JobEffect::Report(report) => {
                     if let Some(place) = jobs.get(&report.job).map(|job| job.place.clone()) {
                         let FactReport { job, fact, runner, .. } = &report;
-                        let runner = runner.as_ref();
+                        let runner = runner.as_ref().map(|runner| &runner.name);
                         let heard = HeardFact { job, place: &place, fact, runner };
                         self.verdicts.heard(&heard, jobs, now);
                     }

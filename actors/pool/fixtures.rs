@@ -270,6 +270,7 @@ pub(crate) fn view(id: &str) -> PoolView {
         shunned: vec![],
         failing: None,
         proven: None,
+        silent: None,
     }
 }
 

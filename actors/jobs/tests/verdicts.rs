@@ -84,7 +84,7 @@ fn logged(change: &LedgerChange) -> usize {
 fn a_completion_that_comes_when_the_owner_is_gone_revises_its_verdict_with_an_event() {
     let mut ledger = open();
     hear(&mut ledger, notice(1, QUEUED, None), 0);
-    tell(&mut ledger, "a", InstanceChange::Answers(vec!["a".into()]), 0);
+    tell(&mut ledger, "a", InstanceChange::Answers(home(), vec!["a".into()]), 0);
     hear(&mut ledger, notice(1, RUNS, Some("a")), 0);
     tell(&mut ledger, "a", InstanceChange::Ended, 0);
     let quiet = tell(&mut ledger, "a", concluded(left("a", Some(1))), 0);
@@ -153,7 +153,7 @@ fn a_new_ledger_goes_on_where_the_last_one_stopped() {
 fn what_was_known_of_the_job_before_the_record_came_counts() {
     let mut ledger = open();
     hear(&mut ledger, notice(1, QUEUED, None), 0);
-    tell(&mut ledger, "a", InstanceChange::Answers(vec!["a".into()]), 0);
+    tell(&mut ledger, "a", InstanceChange::Answers(home(), vec!["a".into()]), 0);
     hear(&mut ledger, notice(1, RUNS, Some("a")), 0);
     hear(&mut ledger, notice(1, OVER, Some("a")), 0);
     let change = tell(&mut ledger, "a", concluded(left("a", Some(1))), 0);

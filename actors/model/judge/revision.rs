@@ -134,6 +134,7 @@ impl ExitRecord {
     }
 
     /// Returns the record as time makes it: it stays as it is.
+    #[must_use]
     pub fn settled(&self) -> Self {
         Self { provisional: None, revisions: self.revisions + 1, ..self.clone() }
     }
