@@ -59,7 +59,7 @@ const KEPT_PROSE: &[(&str, usize, &str)] = &[
     ("src/store/sqlite/0002_plain_names.sql", 3, "the names in stored rows that it converts"),
     ("tests/daemon/broken/37_bad_names.txt", 2, "letters of the alphabet"),
     ("tests/daemon/broken/50_context_without_kubeconfig.txt", 1, "letters of the alphabet"),
-    ("tests/daemon/external.rs", 2, "the system's user `nobody`"),
+    ("tests/daemon/external.rs", 3, "the system's user `nobody`"),
     ("tests/support/postgres.rs", 2, "the system's user `nobody`"),
     ("tests/wire/store/migrations.rs", 4, "stored rows as an earlier release wrote them"),
 ];

@@ -203,6 +203,14 @@ impl Handler<Envelope<ToFleet>> for Fleet {
             ToFleet::MachineCalled { instance, attempt, call, reply } => {
                 self.forward(&instance, ToInstance::MachineCalled { attempt, call, reply });
             }
+            ToFleet::Reported { instance, attempt, report, reply } => {
+                if self.ports.base.registry.holds(&instance) {
+                    let message = ToInstance::Reported { attempt, report, reply };
+                    self.tell_instance(&instance, message);
+                } else {
+                    reply.send(Err(Refusal::Unknown));
+                }
+            }
             ToFleet::Seen(_, view) => {
                 let id = InstanceId::new(view.name.as_str());
                 self.tell_instance(&id, ToInstance::Seen(view));

@@ -1,6 +1,6 @@
 //! The messages of the fleet, through which the daemon reaches every actor.
 
-use crate::instance::{Consent, Dispatch, MachineCall};
+use crate::instance::{Consent, Dispatch, MachineCall, NextReport, WitnessReport};
 use crate::mail::Reply;
 use crate::model::{
     InstanceId, JobNotice, MachineName, MachineView, PoolId, PoolSpec, ProviderId, Refusal,
@@ -59,6 +59,15 @@ pub enum ToFleet {
         call: MachineCall,
         /// The JIT config, if it asked for it and there is one; or why the call is refused.
         reply: Reply<Result<Option<Jit>, Refusal>>,
+    },
+    /// The supervisor of a machine reports.
+    Reported {
+        /// The instance the machine was created for.
+        instance: InstanceId,
+        attempt: u32,
+        report: WitnessReport,
+        /// When it reports next, or why it is refused.
+        reply: Reply<Result<NextReport, Refusal>>,
     },
     /// A provider saw a machine.
     Seen(ProviderId, MachineView),

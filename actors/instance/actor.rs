@@ -19,7 +19,7 @@ use super::origin::{Origin, first_events};
 use super::removal::RetireRequest;
 use super::report::{LedgerQuestions, Reporter, give_back, log_exit, report_record};
 use super::transition::{AfterSave, InputReply, InstanceInput, TransitionResult};
-use super::{Capabilities, Consent, Dispatch, MachineCall, ToInstance};
+use super::{Capabilities, Consent, Dispatch, MachineCall, NextReport, ToInstance};
 use crate::backoff::until_some;
 use crate::base::Base;
 use crate::jobs::ToLedger;
@@ -117,6 +117,7 @@ enum PendingReply {
     Offer(Reply<Result<(), Refusal>>),
     Retire(Reply<Result<Consent, Refusal>>),
     MachineCalled { wants_jit: bool, reply: Reply<Result<Option<Jit>, Refusal>> },
+    Reported(Reply<Result<NextReport, Refusal>>),
 }
 
 impl Actor for InstanceActor {
@@ -177,6 +178,10 @@ impl Handler<Envelope<ToInstance>> for InstanceActor {
                 let wants_jit = call == MachineCall::RequestJit;
                 pending = PendingReply::MachineCalled { wants_jit, reply };
                 InstanceInput::MachineCalled(attempt, call)
+            }
+            ToInstance::Reported { attempt, report, reply } => {
+                pending = PendingReply::Reported(reply);
+                InstanceInput::Reported(attempt, report)
             }
             ToInstance::Spec(spec) => {
                 self.links.spec = spec;
@@ -333,6 +338,7 @@ impl InstanceActor {
         match (reply, pending) {
             (InputReply::Offer(answer), PendingReply::Offer(reply)) => reply.send(answer),
             (InputReply::Retire(answer), PendingReply::Retire(reply)) => reply.send(answer),
+            (InputReply::Reported(answer), PendingReply::Reported(reply)) => reply.send(answer),
             (
                 InputReply::MachineCalled(answer),
                 PendingReply::MachineCalled { wants_jit, reply },
@@ -346,11 +352,13 @@ impl InstanceActor {
                 InputReply::Nothing
                 | InputReply::Offer(_)
                 | InputReply::Retire(_)
-                | InputReply::MachineCalled(_),
+                | InputReply::MachineCalled(_)
+                | InputReply::Reported(_),
                 PendingReply::Nothing
                 | PendingReply::Offer(_)
                 | PendingReply::Retire(_)
-                | PendingReply::MachineCalled { .. },
+                | PendingReply::MachineCalled { .. }
+                | PendingReply::Reported(_),
             ) => {}
         }
     }

@@ -6,7 +6,7 @@ use super::effect::{EffectKind, EffectOutcome};
 use super::origin::requested_row;
 use super::removal::RetireRequest;
 use super::transition::InstanceInput;
-use super::{MachineCall, Permit};
+use super::{MachineCall, Permit, ReportEvent, WitnessReport};
 use crate::mail::NoAnswer;
 use crate::model::{
     Began, Binding, Conclusion, End, ExitFacts, ExitReport, ForgeId, Generation, HeldOffer,
@@ -170,6 +170,11 @@ fn online() -> RunnerView {
 
 fn says(setup: Setup) -> InstanceInput {
     InstanceInput::MachineCalled(1, MachineCall::ReportSetup(setup, "in its words".into()))
+}
+
+/// Returns a report of the supervisor of the machine's first registration.
+pub(super) fn report(event: ReportEvent, worker: Worker, challenge: Option<u64>) -> InstanceInput {
+    InstanceInput::Reported(1, WitnessReport { event, worker, challenge })
 }
 
 /// An input by name, with the effect it answers, built anew each time.
@@ -355,6 +360,20 @@ pub(super) fn inputs() -> Vec<NamedInput> {
         message("says failed", || says(Setup::Failed)),
         message("says what it runs", || {
             InstanceInput::MachineCalled(1, MachineCall::ReportSystem("Ubuntu 24.04".into()))
+        }),
+        message("reports no worker", || report(ReportEvent::Heartbeat, Worker::Absent, None)),
+        message("reports a worker", || report(ReportEvent::Heartbeat, Worker::Present, None)),
+        message("answers an old challenge", || {
+            report(ReportEvent::Heartbeat, Worker::Absent, Some(1))
+        }),
+        message("reports its agent started", || {
+            report(ReportEvent::AgentStarted, Worker::Unknown, None)
+        }),
+        message("reports a job", || report(ReportEvent::JobStarted, Worker::Unknown, None)),
+        message("reports a job done", || report(ReportEvent::JobCompleted, Worker::Unknown, None)),
+        message("reports its agent over", || {
+            let event = ReportEvent::AgentExited { code: Some(0), log: None };
+            report(event, Worker::Absent, None)
         }),
         message("call of another attempt", || {
             InstanceInput::MachineCalled(2, MachineCall::RequestJit)

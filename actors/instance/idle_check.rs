@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::effect::Effect;
 use super::registration::{AbsenceProof, Registrar};
 use super::transition::{Backoff, Transition};
+use super::witness::Witness;
 use crate::model::{JobId, Registration, RunnerName, Sighting, State, Timestamp, Worker, after};
 use crate::mutants::{self, Mutant};
 
@@ -71,6 +72,7 @@ impl IdleCheck {
         &mut self,
         criteria: IdleCriteria,
         registrar: &mut Registrar,
+        witness: &mut Witness,
         ctx: &mut Transition<'_>,
     ) -> Option<String> {
         if !registrar.drive_removal(criteria.proof, ctx) {
@@ -88,16 +90,20 @@ impl IdleCheck {
             return Some(format!("{held}, then {free}"));
         }
         let at = *self.look_at.get_or_insert(held_until);
-        self.look_when_due(at, ctx);
+        self.look_when_due(at, witness, ctx);
         None
     }
 
     /// Looks now and then for work that cannot be named; returns what says that there is none.
-    pub(super) fn drive_unnamed_work(&mut self, ctx: &mut Transition<'_>) -> Option<String> {
+    pub(super) fn drive_unnamed_work(
+        &mut self,
+        witness: &mut Witness,
+        ctx: &mut Transition<'_>,
+    ) -> Option<String> {
         let at = *self.look_at.get_or_insert(after(ctx.now, UNNAMED_WORK_INTERVAL));
         let free = self.free.take();
         if free.is_none() {
-            self.look_when_due(at, ctx);
+            self.look_when_due(at, witness, ctx);
         }
         free
     }
@@ -121,6 +127,10 @@ impl IdleCheck {
                 self.free = Some("the machine is silent".into());
             }
             Worker::NoWitness if runner_to_ask(ctx).is_some() => self.ask_forge = true,
+            // What was assigned here is long over, and the registration was gone for the whole hold.
+            Worker::Present if ctx.is_worker_overdue() => {
+                self.free = Some("its worker outlived the job for too long".into());
+            }
             // Never registered: the forge cannot have given it anything.
             Worker::NoWitness => self.free = Some("it was never registered".into()),
             Worker::Unknown | Worker::Present => self.look_later(ctx),
@@ -146,9 +156,14 @@ impl IdleCheck {
         }
     }
 
-    /// Asks the witness: the machine itself, or the forge where the machine has none.
-    fn look_when_due(&self, at: Timestamp, ctx: &mut Transition<'_>) {
+    /// Asks the witness: the supervisor on the machine, the machine's provider, or the forge where
+    /// neither can tell.
+    fn look_when_due(&self, at: Timestamp, witness: &mut Witness, ctx: &mut Transition<'_>) {
         if !ctx.is_time(at) {
+            return;
+        }
+        if witness.speaks(ctx) {
+            witness.request_look(at, ctx.now);
             return;
         }
         match runner_to_ask(ctx) {

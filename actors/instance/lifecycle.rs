@@ -23,8 +23,9 @@ use super::removal::{RemovalDecision, RetireRequest};
 use super::runner_check::RunnerCheck;
 use super::setup::SetupCalls;
 use super::transition::{Bookkeeping, InputReply, InstanceInput, Transition, TransitionResult};
+use super::witness::Witness;
 use super::work::Conclusions;
-use super::{Consent, Permit};
+use super::{Consent, Permit, ReportEvent, WitnessReport};
 use crate::model::{
     Binding, Conclusion, End, ExitFacts, Instance, JobOver, MachinePhase, MachineView, PoolSpec,
     Reason, Refusal, Registration, Sighting, State, Timestamp, Urgency, WarrantKind, What, Worker,
@@ -44,6 +45,7 @@ pub(super) struct Lifecycle {
     registrar: Registrar,
     setup: SetupCalls,
     probe: MachineProbe,
+    witness: Witness,
     runner_check: RunnerCheck,
     availability: Availability,
     offers: OfferKeeper,
@@ -82,6 +84,17 @@ impl Lifecycle {
             self.handle(input, &mut ctx)
         };
         self.drive(&mut ctx);
+        let reply = match reply {
+            // What is wanted of the machine next, the decision has just said.
+            InputReply::Reported(Ok(_)) => InputReply::Reported(Ok(self
+                .witness
+                .next_report(&ctx.row, ctx.policy().witness_timeout))),
+            InputReply::Nothing
+            | InputReply::Offer(_)
+            | InputReply::Retire(_)
+            | InputReply::MachineCalled(_)
+            | InputReply::Reported(Err(_)) => reply,
+        };
         ctx.mark_stuck();
         let (result, bookkeeping) = ctx.finish(row, reply);
         self.bookkeeping = bookkeeping;
@@ -127,8 +140,12 @@ impl Lifecycle {
 
     fn handle(&mut self, input: InstanceInput, ctx: &mut Transition<'_>) -> InputReply {
         match input {
-            InstanceInput::Start | InstanceInput::Wake => {}
-            InstanceInput::Revived { panicked } => ctx.record(What::Respawned { panicked }),
+            InstanceInput::Wake => {}
+            InstanceInput::Start => self.witness.listen(ctx.now),
+            InstanceInput::Revived { panicked } => {
+                self.witness.listen(ctx.now);
+                ctx.record(What::Respawned { panicked });
+            }
             InstanceInput::Permit(Permit::Start) => self.creation.permit(),
             InstanceInput::Permit(Permit::Delete) => self.deletion.permit(),
             InstanceInput::EffectDone(token, outcome) => {
@@ -165,8 +182,48 @@ impl Lifecycle {
                 let answer = self.setup.called(attempt, call, &mut self.probe, ctx);
                 return InputReply::MachineCalled(answer);
             }
+            InstanceInput::Reported(attempt, report) => {
+                let answer = self.supervisor_reported(attempt, report, ctx);
+                return InputReply::Reported(
+                    answer
+                        .map(|()| self.witness.next_report(&ctx.row, ctx.policy().witness_timeout)),
+                );
+            }
         }
         InputReply::Nothing
+    }
+
+    /// Takes a report of the machine's supervisor.
+    fn supervisor_reported(
+        &mut self,
+        attempt: u32,
+        report: WitnessReport,
+        ctx: &mut Transition<'_>,
+    ) -> Result<(), Refusal> {
+        let decisive = self.witness.reported(attempt, &report, ctx)?;
+        if !ctx.row.state.is_over() {
+            self.probe.called(ctx);
+            let works = report.worker == Worker::Present || report.event == ReportEvent::JobStarted;
+            ctx.row.once_started |= works;
+            ctx.row.worked |= works;
+        }
+        match report.event {
+            ReportEvent::Heartbeat | ReportEvent::JobCompleted => {}
+            ReportEvent::AgentStarted => self.setup.agent_started(ctx),
+            ReportEvent::JobStarted => {
+                self.conclusions().worker_seen("its supervisor reports that a job began", ctx);
+            }
+            ReportEvent::AgentExited { code, log } => {
+                self.post_mortem.agent_exited(code, log, ctx);
+            }
+        }
+        if report.worker == Worker::Present {
+            self.conclusions().worker_seen("its supervisor sees a worker", ctx);
+        }
+        if let Some(begun) = decisive {
+            self.idle_check.machine_answered(begun, report.worker, ctx);
+        }
+        Ok(())
     }
 
     fn effect_done(&mut self, outcome: EffectOutcome, ctx: &mut Transition<'_>) {
@@ -268,7 +325,7 @@ impl Lifecycle {
         }
         if view.worker == Worker::Present {
             ctx.row.worked = true;
-            self.conclusions().work_proven("the machine shows a worker", ctx);
+            self.conclusions().worker_seen("the machine shows a worker", ctx);
         }
     }
 
@@ -461,7 +518,8 @@ impl Lifecycle {
                 (WarrantKind::Zombie, IdleCriteria::full(ctx))
             }
         };
-        if let Some(seen) = self.idle_check.drive(criteria, &mut self.registrar, ctx) {
+        let check = &mut self.idle_check;
+        if let Some(seen) = check.drive(criteria, &mut self.registrar, &mut self.witness, ctx) {
             let evidence = vec![format!("job {} is over at the forge", over.job), seen];
             self.post_mortem.open(kind, evidence, ctx);
         }
@@ -473,14 +531,14 @@ impl Lifecycle {
     fn drive_unnamed_work(&mut self, ctx: &mut Transition<'_>) {
         // Only an instance that was to go anyway is deregistered again, and never while a worker
         // is seen.
-        let was_to_go = ctx.row.removal.is_some() && !self.probe.shows_worker();
+        let was_to_go = ctx.row.removal.is_some() && !self.shows_worker();
         let free = if was_to_go
             && ctx.row.registration.may_exist()
             && self.registrar.drive_removal(AbsenceProof::Twice, ctx)
         {
             Some("its registration could be removed".to_owned())
         } else {
-            self.idle_check.drive_unnamed_work(ctx)
+            self.idle_check.drive_unnamed_work(&mut self.witness, ctx)
         };
         if let Some(free) = free {
             ctx.request_removal(Urgency::Retire, Reason::Spent, None);
@@ -495,7 +553,8 @@ impl Lifecycle {
         }
         self.probe.drive(ctx);
         let criteria = IdleCriteria::full(ctx);
-        if let Some(seen) = self.idle_check.drive(criteria, &mut self.registrar, ctx) {
+        let check = &mut self.idle_check;
+        if let Some(seen) = check.drive(criteria, &mut self.registrar, &mut self.witness, ctx) {
             let mut evidence = vec![ctx.removal_reason(), seen];
             let kind = if self.never_began(ctx) {
                 evidence.push("its runner never started".into());
@@ -510,6 +569,7 @@ impl Lifecycle {
     /// Begins the idle check, from its beginning.
     fn retire(&mut self, why: impl Into<String>, ctx: &mut Transition<'_>) {
         self.idle_check.reset();
+        self.witness.drop_challenge();
         self.registrar.restart_hold();
         ctx.move_to(State::Retiring, why);
     }
@@ -520,6 +580,10 @@ impl Lifecycle {
             ctx.row.removal.as_ref().is_some_and(|removal| removal.reason == Reason::BootDeadline);
         let proven = self.probe.never_began() || self.runner_check.is_proven();
         too_late && proven && !ctx.row.once_started && ctx.row.ready_at.is_none()
+    }
+
+    fn shows_worker(&self) -> bool {
+        self.probe.shows_worker() || self.witness.shows_worker()
     }
 
     fn conclusions(&mut self) -> Conclusions<'_> {

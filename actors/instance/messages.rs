@@ -1,12 +1,13 @@
 //! The messages to an instance, and its answers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::effect::{EffectOutcome, EffectToken};
 use crate::mail::Reply;
 use crate::model::{
     Generation, HostCondition, HostName, JobId, JobOver, MachineView, OfferEnd, PoolSpec, Reason,
-    Refusal, RequestedBy, RunnerView, Setup, Urgency,
+    Refusal, RequestedBy, RunnerView, Setup, Urgency, Worker,
 };
 use crate::ports::Jit;
 
@@ -61,6 +62,14 @@ pub enum ToInstance {
         /// The JIT config, if the machine requested it and there is one; or why the call is refused.
         reply: Reply<Result<Option<Jit>, Refusal>>,
     },
+    /// The supervisor of its machine reports.
+    Reported {
+        /// The registration the machine was created with.
+        attempt: u32,
+        report: WitnessReport,
+        /// When it reports next, or why it is refused.
+        reply: Reply<Result<NextReport, Refusal>>,
+    },
     /// The pool's config changed.
     Spec(Arc<PoolSpec>),
     /// The ledger is new: report everything to it again.
@@ -81,6 +90,41 @@ pub enum MachineCall {
     ReportSetup(Setup, String),
     /// Reports the operating system.
     ReportSystem(String),
+}
+
+/// A report of the supervisor that runs the agent of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WitnessReport {
+    /// Why it reports now.
+    pub event: ReportEvent,
+    /// Whether a job's worker lives on the machine.
+    pub worker: Worker,
+    /// The challenge that this look answers.
+    pub challenge: Option<u64>,
+}
+
+/// Tells why a supervisor reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReportEvent {
+    Heartbeat,
+    /// The agent was started.
+    AgentStarted,
+    JobStarted,
+    JobCompleted,
+    /// The agent ended, with this exit code and this at the end of its log.
+    AgentExited {
+        code: Option<i32>,
+        log: Option<String>,
+    },
+}
+
+/// Tells a supervisor what is wanted of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextReport {
+    /// How long it may wait with the next report.
+    pub interval: Duration,
+    /// What it repeats with a look that begins now or later.
+    pub challenge: Option<u64>,
 }
 
 /// A request that an instance go.

@@ -21,6 +21,7 @@
 //!    ▲          │                │       ├─ registration  mint, deregister, count 404s
 //!    │          │           transition   ├─ setup         what the machine reports meanwhile
 //!    │          │    draft of the row,   ├─ probe         read the machine, count absences
+//!    │          │                        ├─ witness       what its supervisor reports
 //!    │          │    events, effects     ├─ runner_check  is the runner online at all?
 //!    │          │                        ├─ offers        reserve, deliver, let go
 //!    │          │                        ├─ availability  can it take an offer at all?
@@ -66,6 +67,7 @@ mod setup;
 #[cfg(test)]
 mod table;
 mod transition;
+mod witness;
 mod work;
 
 pub(crate) use actor::{Child, Links, start};
@@ -74,7 +76,10 @@ pub use effect_runner::Capabilities;
 pub use explain::explain_instance;
 #[cfg(feature = "testing")]
 pub(crate) use lifecycle_bench::run_lifecycle;
-pub use messages::{Consent, Dispatch, MachineCall, Permit, Retire, ToInstance};
+pub use messages::{
+    Consent, Dispatch, MachineCall, NextReport, Permit, ReportEvent, Retire, ToInstance,
+    WitnessReport,
+};
 pub(crate) use origin::Origin;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use origin::requested_row;

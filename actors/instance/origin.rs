@@ -63,6 +63,7 @@ pub(crate) fn requested_row(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> 
         registration: Registration::None,
         sealed_jit: None,
         setup_report: None,
+        witness_since: None,
         offer: None,
         executing: None,
         job_over: None,

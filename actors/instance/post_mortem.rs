@@ -7,9 +7,9 @@
 use super::effect::Effect;
 use super::transition::Transition;
 use crate::model::{
-    End, ExitRecord, ExitReport, Findings, JobFact, JobReading, JobStatus, Reason, SetupStory,
-    Sighting, State, Tail, Timestamp, Urgency, VerdictClass, Warrant, WarrantKind, What, after,
-    judge, needs_tail, provisional,
+    End, ExitFacts, ExitRecord, ExitReport, Findings, JobFact, JobReading, JobStatus, Reason,
+    SetupStory, Sighting, State, Tail, Timestamp, Urgency, VerdictClass, Warrant, WarrantKind,
+    What, after, clip, judge, needs_tail, provisional,
 };
 use crate::mutants::{self, Mutant};
 use crate::ports::Handover;
@@ -89,6 +89,31 @@ impl PostMortem {
         ctx.row.offer = None;
         self.inquiry = None;
         ctx.move_to(State::Ended, why);
+    }
+
+    /// Takes the end of the agent as its supervisor reports it: the machine's own end, with the exit
+    /// facts and the end of the log. A repetition, after its reply was lost, fills in what is missing.
+    pub(super) fn agent_exited(
+        &mut self,
+        code: Option<i32>,
+        log: Option<String>,
+        ctx: &mut Transition<'_>,
+    ) {
+        let exit = ExitFacts { code, ended_at: Some(ctx.now), ..ExitFacts::default() };
+        self.machine_over(End::Exited(exit.clone()), ctx);
+        if ctx.row.state != State::Ended {
+            return;
+        }
+        let tail = match log {
+            _ if !wants_tail(WarrantKind::OwnEnd, ctx) => Tail::NotNeeded,
+            Some(log) => Tail::Captured(clip(&log)),
+            None => Tail::Unavailable("its supervisor reported no log".into()),
+        };
+        let report = ExitReport { exit: Some(exit), tail, remarks: Vec::new() };
+        match &mut self.inquiry {
+            Some(inquiry) => inquiry.exit_report = Some(report),
+            None => self.early_report = Some(report),
+        }
     }
 
     /// Makes progress; records and moves on when everything is in, or when its time is over.

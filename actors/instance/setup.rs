@@ -43,7 +43,8 @@ impl SetupCalls {
             | State::Deleting
             | State::Deleted => return Err(Refusal::Stale),
         }
-        if attempt != ctx.row.mints {
+        // Once a supervisor reports, what the machine came with is worthless.
+        if attempt != ctx.row.mints || ctx.row.witness_since.is_some() {
             return Err(Refusal::Stale);
         }
         probe.called(ctx);
@@ -55,6 +56,13 @@ impl SetupCalls {
             }
         }
         Ok(())
+    }
+
+    /// Takes the report of the supervisor that it started the agent.
+    pub(super) fn agent_started(&mut self, ctx: &mut Transition<'_>) {
+        if matches!(ctx.row.state, State::Creating | State::Starting) {
+            self.progress(Setup::Idle, "its supervisor started the runner".into(), ctx);
+        }
     }
 
     fn progress(&mut self, setup: Setup, message: String, ctx: &mut Transition<'_>) {

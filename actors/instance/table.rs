@@ -50,13 +50,18 @@ fn answer(reply: InputReply) -> Option<String> {
     match reply {
         InputReply::Nothing => None,
         InputReply::MachineCalled(Ok(())) => Some("heard".into()),
+        InputReply::Reported(Ok(next)) => {
+            let challenged = next.challenge.map_or("", |_| ", challenged");
+            Some(format!("next in {} s{challenged}", next.interval.as_secs()))
+        }
         InputReply::Offer(Ok(())) => Some("taken".into()),
         InputReply::Retire(Ok(Consent::Going)) => Some("going".into()),
         InputReply::Retire(Ok(Consent::Noted)) => Some("noted".into()),
         InputReply::Retire(Ok(Consent::Looking)) => Some("looking".into()),
         InputReply::Offer(Err(why))
         | InputReply::Retire(Err(why))
-        | InputReply::MachineCalled(Err(why)) => Some(format!("refused({})", name(why))),
+        | InputReply::MachineCalled(Err(why))
+        | InputReply::Reported(Err(why)) => Some(format!("refused({})", name(why))),
     }
 }
 

@@ -10,12 +10,12 @@ use std::time::Duration;
 use super::effect::{Effect, EffectKind, EffectOutcome, EffectToken, PostedEffect};
 use super::removal::RetireRequest;
 use super::report::can_stick;
-use super::{Consent, MachineCall, Permit};
+use super::{Consent, MachineCall, NextReport, Permit, WitnessReport};
 use crate::backoff::backoff;
 use crate::model::{
     Conclusion, Event, ExitRecord, Generation, HeldOffer, HostCondition, Instance, JobId, JobOver,
     MachineView, OfferEnd, Policy, PoolSpec, Reason, Refusal, Registration, RemovalRequest,
-    RequestedBy, RunnerView, State, Subject, Timestamp, Urgency, What, after,
+    RequestedBy, RunnerView, State, Subject, Timestamp, Urgency, What, after, is_due,
 };
 use crate::ports::{Handover, Seal};
 
@@ -53,6 +53,7 @@ pub(super) enum InstanceInput {
     /// What speaks against new work on its host is new.
     Host(Option<HostCondition>),
     MachineCalled(u32, MachineCall),
+    Reported(u32, WitnessReport),
     /// The alarm rang, or there is nothing new: decide again.
     Wake,
 }
@@ -64,6 +65,7 @@ pub(super) enum InputReply {
     Offer(Result<(), Refusal>),
     Retire(Result<Consent, Refusal>),
     MachineCalled(Result<(), Refusal>),
+    Reported(Result<NextReport, Refusal>),
 }
 
 /// What one transition brought. The save comes first, the rest after it.
@@ -360,6 +362,16 @@ impl<'a> Transition<'a> {
     pub(super) fn is_job_done(&self) -> bool {
         self.row.job_over.as_ref().is_some_and(|over| {
             over.names_us && over.conclusion.as_ref() != Some(&Conclusion::Cancelled)
+        })
+    }
+
+    /// Returns whether the forge called the job that was proven here over for so long that a worker
+    /// which is still seen does not speak for it any more. The runner of a job that was cancelled
+    /// before it began may have taken another, and what we closed ourselves proves nothing.
+    pub(super) fn is_worker_overdue(&self) -> bool {
+        self.row.job_over.as_ref().is_some_and(|over| {
+            let ran = over.conclusion.as_ref().is_some_and(|it| *it != Conclusion::Cancelled);
+            ran && is_due(over.at, self.policy().zombie_after, self.now)
         })
     }
 

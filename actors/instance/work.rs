@@ -46,6 +46,16 @@ impl Conclusions<'_> {
         ctx.move_to(State::Busy, why);
     }
 
+    /// Takes what the machine itself shows: a worker is there. One that outlived its job by far
+    /// proves nothing any more.
+    pub(super) fn worker_seen(&mut self, why: &str, ctx: &mut Transition<'_>) {
+        let says_nothing =
+            ctx.is_worker_overdue() && matches!(ctx.row.state, State::Busy | State::PendingDelete);
+        if !says_nothing {
+            self.work_proven(why, ctx);
+        }
+    }
+
     /// Takes the forge's proof that a job runs here.
     pub(super) fn executing(&mut self, job: JobId, ctx: &mut Transition<'_>) {
         if !ctx.was_ever_registered() {

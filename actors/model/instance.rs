@@ -71,6 +71,10 @@ pub struct Instance {
     /// What the machine last said about itself while it was set up.
     #[serde(default)]
     pub setup_report: Option<SetupReport>,
+    /// Since when the supervisor of its machine reports; the token that came with the machine opens
+    /// nothing any more.
+    #[serde(default)]
+    pub witness_since: Option<Timestamp>,
     /// The offer it holds.
     pub offer: Option<HeldOffer>,
     /// The job the forge proved to run here.

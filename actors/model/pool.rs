@@ -78,6 +78,8 @@ pub struct Policy {
     pub linger: Duration,
     /// How long after its job ended elsewhere a machine is called a zombie.
     pub zombie_after: Duration,
+    /// After how long a supervisor that is silent is no witness any more.
+    pub witness_timeout: Duration,
     /// When slow becomes `stuck`.
     pub stuck_after: Duration,
     /// How long the post-mortem may take.
@@ -107,6 +109,7 @@ impl Default for Policy {
             idle_confirm: Duration::from_secs(90),
             linger: Duration::from_secs(5),
             zombie_after: Duration::from_mins(15),
+            witness_timeout: Duration::from_mins(10),
             stuck_after: Duration::from_mins(5),
             postmortem_timeout: Duration::from_secs(10),
             create_settle: Duration::from_mins(10),

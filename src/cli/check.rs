@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use ostler_actors::model::Binding;
 
-use crate::config::{self, Config, Loaded, Outside, Problems, ProviderSettings, Severity};
+use crate::config::{self, Config, Loaded, Outside, Pool, Problems, ProviderSettings, Severity};
 
 /// Checks the configuration: every problem at once, each with its place and the way out.
 #[derive(Debug, Args)]
@@ -92,7 +92,30 @@ fn print_summary(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
             writeln!(out, "note: {hint}")?;
         }
     }
+    if let Some(hint) = without_witness(config) {
+        writeln!(out, "note: {hint}")?;
+    }
     Ok(())
+}
+
+/// Names the pools whose machines cannot say themselves whether a job runs there.
+pub(super) fn without_witness(config: &Config) -> Option<String> {
+    let is_external = |pool: &&Pool| {
+        matches!(config.providers.get(&pool.provider), Some(ProviderSettings::External(_)))
+    };
+    let external = config.pools.iter().filter(is_external);
+    let without: Vec<String> = external
+        .filter(|pool| !pool.has_supervisor())
+        .map(|pool| format!("`{}`", pool.name))
+        .collect();
+    (!without.is_empty()).then(|| {
+        format!(
+            "no witness in the machines of {}: an idle machine leaves only when the forge rules out a job \
+             there; machines on Linux have one unless `witness` is \"none\" or `extra_specs` brings a \
+             `runner_install_template`",
+            without.join(", ")
+        )
+    })
 }
 
 /// Says what must be built and pushed where warm pods wait in an image that is not configured: no

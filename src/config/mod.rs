@@ -58,7 +58,7 @@ pub use load::{
     operator_token, service_manager, trace_collector,
 };
 pub use plan::{PlannedChange, Tie, plan, refusals};
-pub use pools::{Ca, Cron, Pool, Proxy, Schedule, Zone};
+pub use pools::{Ca, Cron, Pool, Proxy, Schedule, Witness, Zone};
 pub use problems::{ConfigProblem, ProblemReport, Problems, Severity};
 pub use providers::{
     External, Kubernetes, Limits, Process, ProviderSettings, default_poller_image,

@@ -6,7 +6,7 @@ use ostler_actors::model::{Binding, Revision};
 use serde_json::{Value, json};
 
 use super::declare::Declared as _;
-use super::pools::Pool;
+use super::pools::{Pool, Witness};
 use super::providers::{Kubernetes, ProviderSettings};
 
 /// Returns the revision of a pool's machines; `home` is where warm ones ask for work. It must stay the
@@ -30,6 +30,9 @@ pub(crate) fn of(pool: &Pool, provider: &ProviderSettings, home: Option<&str>) -
         "extra": machine.extra,
         "made_by": made_by(provider),
     });
+    if pool.witness == Witness::None {
+        shape["witness"] = json!("none");
+    }
     if pool.binding == Binding::Late {
         // A warm machine asks at the address it got when it was created, and nowhere else.
         shape["asks"] = json!(home);

@@ -111,6 +111,25 @@ async fn a_body_that_will_not_be_taken_is_not_waited_for() {
 }
 
 #[actix_web::test]
+async fn a_machine_is_sent_away_with_its_connection_by_a_daemon_that_does_not_lead() {
+    let stage = stage().await;
+    let ask = async || {
+        let mut stream = TcpStream::connect(stage.server.address()).await.expect("a connection");
+        let head = "POST /runner/v1/report HTTP/1.1\r\nHost: here\r\nContent-Length: 0\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.expect("a head");
+        let mut answer = vec![0; 4096];
+        let size = stream.read(&mut answer).await.expect("an answer");
+        String::from_utf8_lossy(&answer[..size]).to_lowercase()
+    };
+    stage.app_state.status.enter(crate::ports::Stage::Standby);
+    let answer = ask().await;
+    assert!(answer.contains(" 503 ") && answer.contains("connection: close"), "{answer}");
+    stage.app_state.status.enter(crate::ports::Stage::Leading);
+    let answer = ask().await;
+    assert!(answer.contains(" 401 ") && !answer.contains("connection: close"), "{answer}");
+}
+
+#[actix_web::test]
 async fn scopes_with_runners_left_are_listened_to_beside_those_of_pools() {
     let stage = stage().await;
     let forges = forges(&stage.config);

@@ -25,6 +25,7 @@ use crate::support::daemon::{Daemon, Stage, until};
 use crate::support::external::{Cloud, compiled, write_program};
 use crate::support::http::Client;
 use crate::support::port::Port;
+use crate::support::skip;
 
 /// Holds a stage whose machines are made by an executable.
 struct Sky {
@@ -306,25 +307,190 @@ async fn a_held_delete_that_is_forced_or_orphaned_leaves_nothing_stuck() {
     sky.stage.leave();
 }
 
+impl Sky {
+    /// Lets machines run the real script with a played agent in the image's cache: it runs the hooks of a
+    /// job and has a worker, as the official one. What it does at its end is in `last`; the script gets these
+    /// variables beside others.
+    fn play_agent(&self, last: &str, variables: &str) {
+        use std::os::unix::fs::PermissionsExt as _;
+        let cache = self.cloud.state().join("cache");
+        std::fs::create_dir_all(cache.join("latest")).expect("our folder");
+        let host = self.stage.github.url().trim_start_matches("http://").to_owned();
+        let text = format!(
+            r#"#!/bin/bash
+sed -n 's/.*"token":"\([^"]*\)".*/\1/p' .credentials > .jit
+hook() {{
+    file="$(sed -n "s/^ACTIONS_RUNNER_HOOK_JOB_$1=//p" .env)"
+    bash -e "$file" || echo "the hook $1 failed"
+}}
+{} demo-runner --github {host} --jit .jit 2>&1 | while read -r line; do
+    echo "$line"
+    case "$line" in
+        "Running job"*)
+            hook STARTED
+            (exec -a "$PWD/bin/Runner.Worker" sleep 300 >/dev/null) &
+            echo $! >.worker
+            ;;
+        "Job completed"*)
+            kill "$(cat .worker)"
+            hook COMPLETED
+            ;;
+    esac
+done
+status="${{PIPESTATUS[0]}}"
+{last}
+exit "$status"
+"#,
+            env!("CARGO_BIN_EXE_ostler")
+        );
+        write_program(&cache.join("latest/run.sh"), &text);
+        // The job's user reads what is below it.
+        let folders =
+            [self.cloud.state().parent().expect("a folder").to_owned(), self.cloud.state()];
+        for folder in folders {
+            let open = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(folder, open).expect("our folder");
+        }
+        self.cloud.behave(&format!(
+            "boot=RUNNER_USER=nobody RUNNER_HOME={{disk}}/runner RUNNER_CACHE={} SUPERVISORS={{disk}} \
+             {variables}",
+            cache.display()
+        ));
+    }
+
+    /// Returns what the processes of machines carry in arguments and environment.
+    fn seen_of_processes(&self) -> String {
+        let mut seen = String::new();
+        for entry in std::fs::read_dir("/proc").expect("processes").flatten() {
+            let of = |file: &str| std::fs::read(entry.path().join(file)).unwrap_or_default();
+            let (environ, arguments) = (of("environ"), of("cmdline"));
+            let text = String::from_utf8_lossy(&environ).into_owned();
+            if self.cloud.machines().keys().any(|id| text.contains(&format!("VM_ID={id}"))) {
+                seen = format!("{seen}\n{text}\n{}", String::from_utf8_lossy(&arguments));
+            }
+        }
+        seen
+    }
+
+    /// Returns what lies on the disks of machines, as far as it is text.
+    fn on_disks(&self) -> String {
+        let disks = self.cloud.state().join("disks");
+        let found = std::process::Command::new("grep").args(["-rIs", ""]).arg(disks).output();
+        String::from_utf8_lossy(&found.expect("grep").stdout).into_owned()
+    }
+}
+
+/// The end of an agent that no provider could tell: its supervisor reports exit code and log. What the job
+/// could read of the token that came with the machine opens nothing, and the user's own hook runs too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_supervisor_reports_how_the_agent_ended_and_leaves_a_job_no_token() {
+    if !rustix::process::getuid().is_root() {
+        return skip::say("the agent of this test has a user of its own, which takes root");
+    }
+    let sky = Sky::new("timeout = \"5m\"", &pool("linux", 1, 1, ""));
+    let own = sky.cloud.state().join("own.sh");
+    let ran = sky.cloud.state().join("cache/ran");
+    write_program(&own, &format!("id -un >>{}\n", ran.display()));
+    sky.play_agent("", "");
+    std::fs::write(&ran, "").expect("our folder");
+    let all = <std::fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);
+    std::fs::set_permissions(&ran, all).expect("our folder");
+    let hook = format!("env = {{ ACTIONS_RUNNER_HOOK_JOB_STARTED = \"{}\" }}", own.display());
+    sky.configure(&pool("linux", 1, 1, &hook));
+    let mut daemon = sky.stage.lead().await;
+    until("its agent listens", async || {
+        daemon.must_live();
+        sky.on_disks().contains("Listening for Jobs")
+    })
+    .await;
+    let name = sky.births().into_keys().next().expect("a name");
+    let token = sky.cloud.bootstrap(&name)["instance-token"].as_str().expect("a token").to_owned();
+    let machine = Client::new(daemon.address().expect("it listens")).with(&token);
+    let body = serde_json::json!({ "event": "job_started" });
+    for path in ["token", "report"] {
+        let answer = machine.post(&format!("/runner/v1/{path}"), &body);
+        assert_eq!(answer.status, 401, "{path}: what came with the machine is worthless");
+    }
+    assert_eq!(machine.get("/runner/v1/metadata/credentials/runner").status, 401);
+    for (place, seen) in [("processes", sky.seen_of_processes()), ("disks", sky.on_disks())] {
+        assert!(seen.contains("runner"), "{place} were read");
+        assert!(!seen.contains("r1."), "the supervisor's token is on {place}");
+    }
+
+    let job = sky.stage.queue(Step::Abort, 2_000);
+    sky.stage.until_at_work(&[job]).await;
+    let records = sky.stage.records().await;
+    let mut row = None;
+    until("its end is on record", async || {
+        daemon.must_live();
+        row = records.instance(&name.as_str().into()).await.ok().flatten();
+        row.as_ref().is_some_and(|row| row.verdict.is_some())
+    })
+    .await;
+    let exit = records.exit(&name.as_str().into()).await.expect("a read").expect("a record");
+    assert_eq!(exit.exit.as_ref().and_then(|exit| exit.code), Some(134), "{exit:?}");
+    assert_eq!(exit.verdict.class, VerdictClass::Aborted, "{exit:?}");
+    let ostler_actors::model::Tail::Captured(tail) = &exit.tail else { panic!("{exit:?}") };
+    assert!(tail.contains("No space left on device"), "{tail}");
+    assert!(!tail.contains("the hook STARTED failed"), "{tail}");
+    assert_eq!(std::fs::read_to_string(&ran).expect("our folder"), "nobody\n");
+    records.close().await;
+    sky.drain(&mut daemon).await;
+    sky.check();
+}
+
+/// The agent does not leave when its registration is removed, and the forge shows no repositories: the
+/// supervisor's answer to the challenge is enough, and the deregistration is the only call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_machine_with_a_witness_leaves_for_one_call_to_the_forge() {
+    let sky = Sky::new("timeout = \"5m\"", &pool("linux", 1, 1, "witness_timeout = \"30s\""));
+    sky.stage.github.lie(|lies| lies.missing = vec!["/orgs/acme/repos"]);
+    // A machine with a service manager, which is played as well.
+    let programs = sky.cloud.state().join("programs");
+    std::fs::create_dir_all(&programs).expect("our folder");
+    let systemctl = r#"#!/bin/bash
+echo "$@" >>"$SERVICES/systemctl.log"
+[ "$1" = start ] || exit 0
+setsid $(sed -n 's/^ExecStart=//p' "$SERVICES/$2") >/dev/null 2>&1 </dev/null &
+"#;
+    write_program(&programs.join("systemctl"), systemctl);
+    let variables = format!(
+        "SERVICES={{disk}} SYSTEMD={{disk}} PATH={}:/usr/bin:/bin:/usr/sbin",
+        programs.display()
+    );
+    sky.play_agent("exec sleep 3600", &variables);
+    let mut daemon = sky.stage.lead().await;
+    let records = sky.stage.records().await;
+    until("it is idle", async || {
+        daemon.must_live();
+        sky.rows(&records, State::Idle).await == 1
+    })
+    .await;
+    let row = records.live_instances(None).await.expect("a read").remove(0);
+    let before = sky.stage.github.calls().len();
+    sky.drain(&mut daemon).await;
+    let calls = sky.stage.github.calls().split_off(before);
+    let of_runner: Vec<_> = calls.iter().filter(|it| it.path.contains("/runners/")).collect();
+    assert_eq!(of_runner.len(), 1, "{of_runner:?}");
+    assert_eq!(of_runner[0].method, "DELETE");
+    assert!(!calls.iter().any(|it| it.path.ends_with("/repos")), "no search of repositories");
+    let last = records.instance(&row.id).await.expect("a read").expect("a row");
+    let warrant = last.warrant.expect("a warrant");
+    assert_eq!(warrant.kind, ostler_actors::model::WarrantKind::Idle, "{warrant:?}");
+    let evidence = warrant.evidence.join("; ");
+    assert!(evidence.contains("the machine shows no worker"), "{evidence}");
+    let disks = sky.on_disks();
+    assert!(disks.contains("systemctl.log:start actions.runner.acme.service"), "as a service");
+    assert!(!disks.contains("systemctl.log:enable"), "a spent runner is not started by a reboot");
+    records.close().await;
+    sky.check();
+}
+
 /// Machines fetch the real script, install a runner from the image's cache, and serve a job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_installs_itself_serves_a_job_and_leaves_nothing() {
     let sky = Sky::new("timeout = \"5m\"", &pool("linux", 1, 2, ""));
-    let cache = sky.cloud.state().join("cache");
-    std::fs::create_dir_all(cache.join("latest")).expect("our folder");
-    let runner = cache.join("latest/run.sh");
-    let host = sky.stage.github.url().trim_start_matches("http://").to_owned();
-    let text = format!(
-        "#!/bin/bash\nsed -n 's/.*\"token\":\"\\([^\"]*\\)\".*/\\1/p' .credentials > .jit\n\
-         exec {} demo-runner --github {host} --jit .jit\n",
-        env!("CARGO_BIN_EXE_ostler")
-    );
-    write_program(&runner, &text);
-    let user = if rustix::process::getuid().is_root() { "root" } else { "nobody" };
-    sky.cloud.behave(&format!(
-        "boot=RUNNER_USER={user} RUNNER_HOME={{disk}}/runner RUNNER_CACHE={}",
-        cache.display()
-    ));
+    sky.play_agent("", "");
     let mut daemon = sky.stage.lead().await;
     let job = sky.stage.queue(Step::Succeed, 300);
     sky.stage.until_at_work(&[job]).await;

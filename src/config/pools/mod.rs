@@ -29,6 +29,8 @@ use super::revision;
 use super::section::Section;
 use super::values::{Field, choice};
 
+/// The spec that replaces our script in external machines.
+const INSTALL_TEMPLATE: &str = "runner_install_template";
 /// Bounds of a number of machines.
 const MACHINES: ValueKind = whole(0, 100_000);
 
@@ -71,6 +73,10 @@ table! {
         /// The processor.
         pub arch: String = "x64", kind = ValueKind::Choice(&["x64", "arm64", "arm"]),
             effect = Shapes;
+        /// What says whether a job runs on an external machine: a supervisor that our bootstrap starts
+        /// with the runner and that reports to this daemon, or nothing. Without one, an idle machine leaves only
+        /// when the forge can rule out a job there.
+        pub witness: Witness = "auto", effect = Shapes;
         /// Whether jobs that ask for no label are served.
         pub accept_unlabelled: bool = false;
         /// Begins the name of every instance.
@@ -122,6 +128,8 @@ table! {
         linger: Duration, kind = at_least(0);
         /// How long after its job ended a machine that lives on is called a zombie.
         zombie_after: Duration;
+        /// After how long a supervisor that is silent is no witness any more.
+        witness_timeout: Duration, kind = at_least(30);
         /// When slow becomes stuck.
         stuck_after: Duration;
         /// How long the post-mortem of an instance may take.
@@ -152,6 +160,16 @@ pub struct Ca {
     pub pem: String,
 }
 
+/// Names what says whether a job runs on a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Witness {
+    /// The best that the provider and our bootstrap have.
+    Auto,
+    /// No supervisor on the machine.
+    None,
+}
+
+choice!(Witness { Auto = "auto", None = "none" });
 choice!(Binding { Early = "early", Late = "late" });
 
 impl Pool {
@@ -180,6 +198,14 @@ impl Pool {
         pool.revision = revision::of(&pool, provider?, known.http.public_url.as_deref());
         check::pool(&pool, section, known);
         Some(pool)
+    }
+
+    /// Returns whether an external machine of the pool runs its agent under a supervisor of ours: not
+    /// with an install template of the user's own, and not on Windows and macOS, which have none yet.
+    pub fn has_supervisor(&self) -> bool {
+        let own_template =
+            self.extra_specs.as_ref().is_some_and(|it| it.get(INSTALL_TEMPLATE).is_some());
+        self.witness == Witness::Auto && self.os == "linux" && !own_template
     }
 
     /// Returns the pool for people; what sounds like a secret in `env`, `pod` and `extra_specs` is

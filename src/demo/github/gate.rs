@@ -138,6 +138,9 @@ fn lie_about(state: &mut State, ask: &Ask) -> Option<Reply> {
     if state.lies.forbidden.iter().any(|ending| ask.path.ends_with(ending)) {
         return Some(Reply::error(403, "Resource not accessible by integration"));
     }
+    if state.lies.missing.iter().any(|ending| ask.path.ends_with(ending)) {
+        return Some(Reply::not_found());
+    }
     let one = matches!(segments.as_slice(), [.., "actions", "runners" | "jobs", id] if id.parse::<u64>().is_ok());
     if !one {
         return None;

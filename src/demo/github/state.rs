@@ -249,6 +249,8 @@ pub struct Lies {
     pub nasty_204: bool,
     /// Calls whose path ends so are refused, as by a missing permission.
     pub forbidden: Vec<&'static str>,
+    /// Calls whose path ends so are answered 404, as for someone who is shown nothing there.
+    pub missing: Vec<&'static str>,
     /// Calls that fail before anything happens.
     pub errors: u32,
     /// After how many more calls all others fail.

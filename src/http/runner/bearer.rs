@@ -17,7 +17,7 @@ use crate::http::AppState;
 use crate::tokens::Bearer;
 
 /// How long the owner of an instance may take to answer; clients ask again after 5xx.
-const OWNER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const OWNER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A machine that is being set up.
 pub(super) struct Caller {
@@ -32,16 +32,9 @@ impl Caller {
         request: &HttpRequest,
         app_state: &AppState,
     ) -> Result<Self, Box<HttpResponse>> {
-        let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = header.and_then(|value| value.strip_prefix("Bearer "));
-        let bearer = token.and_then(|token| app_state.tokens.as_ref()?.check(token.trim()));
-        let Some(bearer) = bearer else { return Err(unheard().into()) };
-        let Some(row) = app_state.registry.instance(&bearer.instance) else {
-            return Err(unknown(&bearer, app_state).await.into());
-        };
-        if row.mints != bearer.attempt || !is_set_up(&row) {
-            return Err(unheard().into());
-        }
+        let token = token(request);
+        let bearer = token.and_then(|token| app_state.tokens.as_ref()?.check(token));
+        let (bearer, row) = row_of(bearer, app_state, is_set_up).await?;
         let Some(boot) = app_state.boot(row.pool.as_str()) else {
             let why = format!("pool `{}` is configured no more", row.pool);
             return Err(failure(409, "there is nothing to set up", Some(&why)).into());
@@ -65,20 +58,47 @@ impl Caller {
     }
 }
 
+/// Returns the instance that a token speaks for, or the answer for a caller that may not.
+pub(super) async fn row_of(
+    bearer: Option<Bearer>,
+    app_state: &AppState,
+    is_heard: fn(&Instance) -> bool,
+) -> Result<(Bearer, Arc<Instance>), Box<HttpResponse>> {
+    let Some(bearer) = bearer else { return Err(unheard().into()) };
+    let Some(row) = app_state.registry.instance(&bearer.instance) else {
+        return Err(unknown(&bearer, app_state, is_heard).await.into());
+    };
+    if row.mints != bearer.attempt || !is_heard(&row) {
+        return Err(unheard().into());
+    }
+    Ok((bearer, row))
+}
+
+/// Returns the token a caller sent.
+pub(super) fn token(request: &HttpRequest) -> Option<&str> {
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    header.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim)
+}
+
 /// Answers a machine whose owner is not on the board: he may be about to take it over, after a
 /// restart or elsewhere, and a machine that is refused gives up for good.
-async fn unknown(bearer: &Bearer, app_state: &AppState) -> HttpResponse {
+async fn unknown(
+    bearer: &Bearer,
+    app_state: &AppState,
+    is_heard: fn(&Instance) -> bool,
+) -> HttpResponse {
     match app_state.records.instance(&bearer.instance).await {
-        Ok(Some(row)) if is_set_up(&row) => later(),
+        Ok(Some(row)) if is_heard(&row) => later(),
         Ok(_) => unheard(),
         Err(_) => later(),
     }
 }
 
-/// Returns whether a machine is being set up, as far as its owner showed.
+/// Returns whether a machine is being set up, as far as its owner showed, and may prove itself with
+/// what it came with.
 fn is_set_up(row: &Instance) -> bool {
     match row.state {
-        State::Creating | State::Starting => true,
+        State::Creating | State::Starting => row.witness_since.is_none(),
         State::PendingCreate
         | State::Idle
         | State::Reserved
@@ -101,10 +121,10 @@ pub(super) fn failure(status: u16, error: &str, details: Option<&str>) -> HttpRe
     HttpResponse::build(status).json(body)
 }
 
-fn unheard() -> HttpResponse {
+pub(super) fn unheard() -> HttpResponse {
     failure(401, "Authentication failed", None)
 }
 
-fn later() -> HttpResponse {
+pub(super) fn later() -> HttpResponse {
     failure(503, "not now", Some("this daemon cannot answer at the moment; ask again"))
 }

@@ -25,6 +25,8 @@ pub(in crate::http) struct Boot {
     /// Certificates the runner shall also trust, PEM.
     pub(super) ca: Option<String>,
     pub(super) specs: Value,
+    /// Whether the runner is started under a supervisor that reports.
+    pub(super) has_witness: bool,
     pub(super) release: Release,
 }
 
@@ -65,6 +67,7 @@ impl Boot {
             env: pool.env.clone(),
             ca: pool.ca.as_ref().map(|ca| ca.pem.clone()),
             specs: pool.extra_specs.clone().unwrap_or(Value::Null),
+            has_witness: pool.has_supervisor(),
             release,
         })
     }
@@ -77,6 +80,11 @@ impl Boot {
     /// Returns where machines tell how far they are.
     pub(super) fn callback_url(&self) -> String {
         format!("{}/runner/v1/callbacks", self.home)
+    }
+
+    /// Returns below which address supervisors report.
+    pub(super) fn report_url(&self) -> String {
+        format!("{}/runner/v1", self.home)
     }
 
     /// Returns the operating system in GitHub's word.

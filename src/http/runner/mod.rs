@@ -5,6 +5,8 @@
 //! | `GET /runner/v1/metadata/…` | install script, credentials, unit file, certificates |
 //! | `POST /runner/v1/callbacks/status` | how far the machine is: `installing`, `idle`, `failed` |
 //! | `POST /runner/v1/callbacks/system-info` | which system it runs |
+//! | `POST /runner/v1/token` | a supervisor that starts: the token with which it reports |
+//! | `POST /runner/v1/report` | what happens on the machine, for as long as it lives; see [`report`] |
 //! | `POST /runner/v1/dispatch` | a warm machine that asks for work: its JIT config, nothing yet, or leave |
 //!
 //! Paths, payloads and errors are GARM's, so that providers and images made for it find what they
@@ -17,6 +19,7 @@ mod boot;
 mod callbacks;
 mod dispatch;
 mod metadata;
+mod report;
 mod script;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -38,6 +41,7 @@ pub(super) fn routes(app: &mut web::ServiceConfig) {
             .wrap(from_fn(leading))
             .configure(metadata::routes)
             .configure(callbacks::routes)
+            .configure(report::routes)
             .service(web::resource("/dispatch").route(web::post().to(dispatch::dispatch))),
     );
 }

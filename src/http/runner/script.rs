@@ -9,12 +9,15 @@ use super::Boot;
 use crate::ports::{AGENT_ENV, fill_script};
 
 const LINUX: &str = include_str!("scripts/linux.sh");
+const SUPERVISOR: &str = include_str!("scripts/supervisor.sh");
 const WINDOWS: &str = include_str!("scripts/windows.ps1");
 
 /// Returns the install script of one machine.
 pub(super) fn install(boot: &Boot, runner: &str, token: &str) -> String {
+    let supervisor = if boot.has_witness { STANDARD.encode(SUPERVISOR) } else { String::new() };
     let mut values = vec![
         ("METADATA_URL", boot.metadata_url()),
+        ("REPORT_URL", boot.report_url()),
         ("CALLBACK_URL", boot.callback_url()),
         ("BEARER_TOKEN", token.to_owned()),
         ("RUNNER_NAME", runner.to_owned()),
@@ -24,6 +27,7 @@ pub(super) fn install(boot: &Boot, runner: &str, token: &str) -> String {
         ("RUNNER_ENV", STANDARD.encode(env_file(boot))),
         ("AGENT_ENV", agent_env(boot)),
         ("CA_BUNDLE", boot.ca.as_ref().map(|pem| STANDARD.encode(pem)).unwrap_or_default()),
+        ("SUPERVISOR", supervisor),
     ];
     values.extend(boot.proxies.iter().map(|(name, value)| (*name, value.clone())));
     fill_script(&boot.os, LINUX, WINDOWS, &values)
@@ -96,6 +100,7 @@ mod tests {
             env: BTreeMap::from([("NAME".to_owned(), "value".to_owned())]),
             ca: None,
             specs: Value::Null,
+            has_witness: true,
             release: Release { version: "2.336.0".into(), mirror: "https://m".into() },
         }
     }
@@ -121,6 +126,12 @@ mod tests {
         assert!(linux.contains(&format!("export AGENT_ENV='{both}'")));
         assert_eq!(linux.matches("env $AGENT_ENV ./run.sh").count(), 2, "with setsid, and with su");
         assert_eq!(linux.matches("./run.sh").count(), 2, "there is no other start");
+        assert_eq!(
+            SUPERVISOR.matches("env $AGENT_ENV ./run.sh").count(),
+            3,
+            "as itself, or as another"
+        );
+        assert_eq!(SUPERVISOR.matches("./run.sh").count(), 3, "there is no other start");
         let windows = install(&boot("windows"), "w-1", "v1.t");
         assert!(windows.contains(&format!("$env:AGENT_ENV = '{both}'")));
         assert!(windows.contains(
@@ -136,6 +147,14 @@ mod tests {
             agent_env(&own).ends_with("RUNNER_MANUALLY_TRAP_SIG="),
             "the pool's own word counts"
         );
+    }
+
+    #[test]
+    fn a_pool_without_a_witness_gets_no_supervisor() {
+        let with = install(&boot("linux"), "linux-1", "v1.t");
+        assert!(with.contains(&format!("export SUPERVISOR='{}'", STANDARD.encode(SUPERVISOR))));
+        let without = Boot { has_witness: false, ..boot("linux") };
+        assert!(install(&without, "linux-1", "v1.t").contains("export SUPERVISOR=''"));
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::process::Command;
 
 use crate::support::skip;
 
-const SCRIPTS: [&str; 3] = [
+const SCRIPTS: [&str; 4] = [
     "src/providers/external/wrapper.sh",
     "src/http/runner/scripts/linux.sh",
+    "src/http/runner/scripts/supervisor.sh",
     "tests/support/provider.sh",
 ];
 

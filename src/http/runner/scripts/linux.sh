@@ -1,6 +1,7 @@
 #!/bin/bash
 # Makes this machine a runner: unpacks the runner unless the image has it, fetches its credentials,
-# starts it, and tells how far it is. Safe to run again: what is done is not done twice.
+# starts it under a supervisor, and tells how far it is. Safe to run again until the runner was started:
+# what is done is not done twice.
 set -Eeu -o pipefail
 
 RUNNER_USER="${RUNNER_USER:-runner}"
@@ -8,8 +9,11 @@ RUNNER_HOME="${RUNNER_HOME:-/home/$RUNNER_USER/actions-runner}"
 # An image may bring the runner along: as a folder named after its version, as `latest`, or packed.
 RUNNER_CACHE="${RUNNER_CACHE:-/opt/cache/actions-runner}"
 SERVICES="${SERVICES:-/etc/systemd/system}"
+SYSTEMD="${SYSTEMD:-/run/systemd/system}"
+# Below it lies what belongs to the supervisor; no job can write there.
+SUPERVISORS="${SUPERVISORS:-/run}"
 
-work="$(mktemp -d)"
+work="$(mktemp -d)" folder=
 trap 'rm -rf "$work"' EXIT
 (umask 077 && printf 'header = "Authorization: Bearer %s"\n' "$BEARER_TOKEN" >"$work/auth")
 
@@ -114,13 +118,106 @@ fetch_credentials() {
             fail "cannot fetch the file \`$file\` of the runner's credentials"
         as_root install -o "$RUNNER_USER" -m 0600 "$work/$file" "$RUNNER_HOME/.$file"
     done
+}
+
+# The runner's variables. The hooks of its jobs become ours, which call the user's own.
+write_env() {
     printf '%s' "$RUNNER_ENV" | base64 -d >"$work/env"
+    if [ -n "$SUPERVISOR" ]; then
+        for event in started completed; do
+            write_hook "$event" "ACTIONS_RUNNER_HOOK_JOB_$(printf '%s' "$event" | tr '[:lower:]' '[:upper:]')"
+        done
+        grep -v '^ACTIONS_RUNNER_HOOK_JOB_\(STARTED\|COMPLETED\)=' "$work/env" >"$work/env.ours" || true
+        for event in started completed; do
+            printf 'ACTIONS_RUNNER_HOOK_JOB_%s=%s\n' \
+                "$(printf '%s' "$event" | tr '[:lower:]' '[:upper:]')" "$folder/job_$event.sh" >>"$work/env.ours"
+        done
+        mv "$work/env.ours" "$work/env"
+    fi
     as_root install -o "$RUNNER_USER" -m 0600 "$work/env" "$RUNNER_HOME/.env"
+}
+
+# Writes a hook that tells the supervisor of a job, within two seconds whatever happens, and then runs the
+# user's own hook: that of the pool's `env`, of the image's runner, or of the environment.
+write_hook() {
+    own="$(sed -n "s/^$2=//p" "$work/env" | tail -n 1)"
+    if [ -z "$own" ] && [ -e "$RUNNER_HOME/.env" ]; then
+        own="$(as_root sed -n "s/^$2=//p" "$RUNNER_HOME/.env" | tail -n 1)"
+    fi
+    [ -n "$own" ] || own="${!2:-}"
+    # One of ours, from a first try.
+    case "$own" in */ostler-??????/job_*.sh) own= ;; esac
+    {
+        echo '#!/bin/bash'
+        printf 'timeout 2 /bin/bash -c '\''echo job_%s >"$0"'\'' %q >/dev/null 2>&1 || true\n' \
+            "$1" "$folder/hooks"
+        case "$own" in
+            '') ;;
+            *.ps1) printf 'exec pwsh -NoProfile -File %q\n' "$own" ;;
+            *) printf 'exec bash -e %q\n' "$own" ;;
+        esac
+        echo 'exit 0'
+    } >"$work/hook"
+    as_root install -m 0755 "$work/hook" "$folder/job_$1.sh"
+}
+
+# Lays out what the supervisor needs, in a folder that only root writes.
+lay_out_supervisor() {
+    [ -n "$SUPERVISOR" ] || return 0
+    folder="$(as_root mktemp -d "$SUPERVISORS/ostler-XXXXXX")"
+    as_root chmod 0755 "$folder"
+    as_root mkdir -m 0700 "$folder/private"
+    as_root mkfifo -m 0600 "$folder/private/events"
+    as_root mkfifo "$folder/hooks"
+    as_root chmod 0622 "$folder/hooks"
+    printf '%s' "$SUPERVISOR" | base64 -d >"$work/supervisor"
+    as_root install -m 0755 "$work/supervisor" "$folder/supervisor.sh"
+    {
+        printf 'BEARER_TOKEN=%q REPORT_URL=%q RUNNER_USER=%q RUNNER_HOME=%q\n' \
+            "$BEARER_TOKEN" "$REPORT_URL" "$RUNNER_USER" "$RUNNER_HOME"
+        printf 'AGENT_ENV=%q\n' "$AGENT_ENV"
+        for name in http_proxy https_proxy no_proxy; do
+            [ -z "${!name:-}" ] || printf 'export %s=%q\n' "$name" "${!name}"
+        done
+    } >"$work/settings"
+    as_root install -m 0600 "$work/settings" "$folder/private/settings"
+    rm -f "$work/settings"
+}
+
+# Starts the supervisor, which starts the runner. It exchanges our token: from here on ours is worthless.
+start_supervisor() {
+    step "starting the runner under its supervisor"
+    if has systemctl && [ -d "$SYSTEMD" ]; then
+        service="$(call "$METADATA_URL/system/service-name").service"
+        {
+            printf '[Unit]\nDescription=GitHub Actions Runner (%s)\n' "$RUNNER_NAME"
+            printf 'After=network-online.target\nWants=network-online.target\n\n[Service]\n'
+            printf 'ExecStart=/bin/bash %s/supervisor.sh %s\n' "$folder" "$folder"
+            printf 'Restart=no\nKillMode=process\nTimeoutStopSec=5min\n'
+        } >"$work/unit"
+        as_root install -m 0644 "$work/unit" "$SERVICES/$service"
+        as_root systemctl daemon-reload
+        # Started, and not enabled: a runner is never started again.
+        as_root systemctl start "$service"
+    else
+        as_root setsid /bin/bash "$folder/supervisor.sh" "$folder" >/dev/null 2>&1 </dev/null &
+    fi
+    # Four minutes: it tries each of its two calls for two.
+    for _ in $(seq 1 480); do
+        if as_root test -e "$folder/private/started"; then
+            return 0
+        fi
+        if as_root test -s "$folder/private/failed"; then
+            fail "$(as_root cat "$folder/private/failed")"
+        fi
+        sleep 0.5
+    done
+    fail "the supervisor did not start"
 }
 
 start_runner() {
     step "starting the runner"
-    if has systemctl && [ -d /run/systemd/system ]; then
+    if has systemctl && [ -d "$SYSTEMD" ]; then
         service="$(call "$METADATA_URL/system/service-name").service"
         call --output "$work/unit" "$METADATA_URL/systemd/unit-file?runAsUser=$RUNNER_USER"
         as_root install -m 0644 "$work/unit" "$SERVICES/$service"
@@ -154,7 +251,13 @@ trust_certificates
 make_user
 unpack_runner
 fetch_credentials
-start_runner
+lay_out_supervisor
+write_env
 tell_system
-# The forge may have seen the runner first; then this is not waited for any more.
-tell idle "the runner was started" || true
+if [ -n "$SUPERVISOR" ]; then
+    start_supervisor
+else
+    start_runner
+    # The forge may have seen the runner first; then this is not waited for any more.
+    tell idle "the runner was started" || true
+fi
