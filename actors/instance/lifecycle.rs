@@ -497,6 +497,10 @@ impl Lifecycle {
 
     fn drive_busy(&mut self, ctx: &mut Transition<'_>) {
         self.probe.drive(ctx);
+        if !ctx.is_working() && self.is_expired(ctx) {
+            self.expire(ctx);
+            return;
+        }
         match ctx.row.job_over.clone() {
             Some(over) => self.drive_job_over(&over, ctx),
             None if ctx.row.executing.is_none() => self.drive_unnamed_work(ctx),
@@ -552,6 +556,10 @@ impl Lifecycle {
             return;
         }
         self.probe.drive(ctx);
+        if self.is_expired(ctx) {
+            self.expire(ctx);
+            return;
+        }
         let criteria = IdleCriteria::full(ctx);
         let check = &mut self.idle_check;
         if let Some(seen) = check.drive(criteria, &mut self.registrar, &mut self.witness, ctx) {
@@ -564,6 +572,21 @@ impl Lifecycle {
             };
             self.post_mortem.open(kind, evidence, ctx);
         }
+    }
+
+    /// Returns whether a machine was in doubt for longer than a job can last.
+    fn is_expired(&self, ctx: &mut Transition<'_>) -> bool {
+        if ctx.row.registration.may_exist() || !ctx.was_ever_registered() || self.shows_worker() {
+            return false;
+        }
+        let since = *ctx.row.doubt_since.get_or_insert(ctx.now);
+        ctx.has_passed(since, ctx.policy().doubt_limit)
+    }
+
+    fn expire(&mut self, ctx: &mut Transition<'_>) {
+        let days = ctx.policy().doubt_limit.as_secs() / (24 * 60 * 60);
+        let evidence = format!("unregistered for {days} days, and nothing proved work since");
+        self.post_mortem.open(WarrantKind::Expired, vec![evidence], ctx);
     }
 
     /// Begins the idle check, from its beginning.
@@ -615,7 +638,7 @@ impl Lifecycle {
 mod tests {
     use super::*;
     use crate::instance::fixtures::{Wax, in_state, now, spec, started_at};
-    use crate::model::JobId;
+    use crate::model::{Binding, JobId, after};
 
     #[test]
     fn a_job_that_began_and_ended_before_its_machine_was_seen_is_not_waited_for() {
@@ -633,5 +656,26 @@ mod tests {
             now(),
         );
         assert_eq!(result.row.state, State::Busy, "where the end of its job is acted on");
+    }
+
+    #[test]
+    fn a_machine_in_doubt_goes_when_it_was_unregistered_for_longer_than_a_job_can_last() {
+        let (mut row, _) = in_state(State::Retiring);
+        row.registration = Registration::Gone;
+        let spec = spec(Binding::Early);
+        let mut lifecycle = Lifecycle::settled();
+        let mut time = now();
+        let mut take =
+            |row: &Instance, time| lifecycle.step(row, InstanceInput::Wake, &spec, &Wax, time);
+        row = take(&row, time).row;
+        assert_eq!(row.doubt_since, Some(time), "on record, for owners to come");
+        time = after(time, spec.policy.doubt_limit / 2);
+        row = take(&row, time).row;
+        assert_eq!(row.state, State::Retiring, "neither the machine nor the forge answers");
+        time = after(time, spec.policy.doubt_limit / 2);
+        row = take(&row, time).row;
+        time = after(time, spec.policy.postmortem_timeout);
+        row = take(&row, time).row;
+        assert_eq!(row.warrant.map(|warrant| warrant.kind), Some(WarrantKind::Expired));
     }
 }

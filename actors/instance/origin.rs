@@ -61,6 +61,7 @@ pub(crate) fn requested_row(id: InstanceId, spec: &PoolSpec, now: Timestamp) -> 
         worked: false,
         mints: 0,
         registration: Registration::None,
+        doubt_since: None,
         sealed_jit: None,
         setup_report: None,
         witness_since: None,

@@ -199,6 +199,8 @@ impl PostMortem {
             | WarrantKind::NeverBegan
             | WarrantKind::Idle
             | WarrantKind::Operator => false,
+            // Work is what it says there is none of.
+            WarrantKind::Expired => true,
         });
     }
 }

@@ -74,6 +74,7 @@ impl Registrar {
     /// Commits the next name and sends the mint.
     pub(super) fn mint(&mut self, ctx: &mut Transition<'_>) {
         ctx.row.mints += 1;
+        ctx.row.doubt_since = None;
         let name = ctx.row.runner_name(ctx.row.mints);
         ctx.row.registration = Registration::Uncertain(name.clone());
         self.removal = RemovalAttempts::default();

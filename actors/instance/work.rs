@@ -4,11 +4,16 @@
 //! up: what is proven stays proven, whichever message comes first. Every proof of work voids what
 //! was being concluded about an idle machine.
 
+use std::time::Duration;
+
 use super::idle_check::IdleCheck;
 use super::post_mortem::PostMortem;
 use super::transition::Transition;
-use crate::model::{JobId, JobOver, OfferEnd, State, What};
+use crate::model::{JobId, JobOver, OfferEnd, State, What, is_due};
 use crate::mutants::{self, Mutant};
+
+/// How exactly the beginning of a doubt is kept.
+const DOUBT_GRAIN: Duration = Duration::from_hours(1);
 
 /// What work voids: both draw conclusions about a machine without work.
 pub(super) struct Conclusions<'a> {
@@ -19,6 +24,9 @@ pub(super) struct Conclusions<'a> {
 impl Conclusions<'_> {
     /// Takes proof that a job runs here, whichever it is.
     pub(super) fn work_proven(&mut self, why: &str, ctx: &mut Transition<'_>) {
+        if !ctx.row.state.is_past_return() {
+            restart_doubt(ctx);
+        }
         match ctx.row.state {
             State::Starting | State::Idle | State::Reserved | State::Retiring => {}
             // Forced or not: what its warrant rests on is void. A forced removal finds its own way
@@ -131,5 +139,14 @@ impl Conclusions<'_> {
             ctx.row.executing = None;
             self.idle_check.reset();
         }
+    }
+}
+
+/// Begins the doubt about an unregistered machine anew: work was proven. Once an hour at most, so that
+/// a worker which is seen again and again is not saved each time.
+fn restart_doubt(ctx: &mut Transition<'_>) {
+    let restart = ctx.row.doubt_since.filter(|since| is_due(*since, DOUBT_GRAIN, ctx.now));
+    if restart.is_some() {
+        ctx.row.doubt_since = Some(ctx.now);
     }
 }

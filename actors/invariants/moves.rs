@@ -101,14 +101,19 @@ pub enum Passage {
 
 /// Force is the only way out of a life that has not been proven free.
 const BY_FORCE: Passage = Passage::Warranted(&[WarrantKind::Operator]);
-const AFTER_WORK: Passage =
-    Passage::Warranted(&[WarrantKind::Served, WarrantKind::Zombie, WarrantKind::Operator]);
+const AFTER_WORK: Passage = Passage::Warranted(&[
+    WarrantKind::Served,
+    WarrantKind::Zombie,
+    WarrantKind::Operator,
+    WarrantKind::Expired,
+]);
 const AFTER_WATCH: Passage = Passage::Warranted(&[
     WarrantKind::NeverBegan,
     WarrantKind::Idle,
     WarrantKind::Served,
     WarrantKind::Zombie,
     WarrantKind::Operator,
+    WarrantKind::Expired,
 ]);
 const AFTER_END: Passage = Passage::Warranted(&[WarrantKind::OwnEnd]);
 

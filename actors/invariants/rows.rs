@@ -162,6 +162,13 @@ pub(super) fn check_warrant(inquest: &mut Inquest<'_>, before: Option<&Instance>
         WarrantKind::Zombie => inquest.demand(row.job_over.is_some(), 5, || {
             "is called a zombie though its job is not over".into()
         }),
+        WarrantKind::Expired => {
+            let working = row.executing.is_some() && row.job_over.is_none();
+            inquest.demand(!working && row.doubt_since.is_some(), 5, || {
+                "is called expired though a job is known there, or its doubt has no beginning"
+                    .into()
+            });
+        }
         WarrantKind::Operator => {
             let forced = row
                 .removal
@@ -172,7 +179,9 @@ pub(super) fn check_warrant(inquest: &mut Inquest<'_>, before: Option<&Instance>
     }
     let is_new = before.is_none_or(|before| before.warrant.is_none());
     let needs_removal = match warrant.kind {
-        WarrantKind::Idle | WarrantKind::Served | WarrantKind::Zombie => true,
+        WarrantKind::Idle | WarrantKind::Served | WarrantKind::Zombie | WarrantKind::Expired => {
+            true
+        }
         WarrantKind::OwnEnd | WarrantKind::NeverBegan | WarrantKind::Operator => false,
     };
     inquest.demand(!is_new || !needs_removal || !row.registration.may_exist(), 5, || {

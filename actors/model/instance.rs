@@ -66,6 +66,9 @@ pub struct Instance {
     pub mints: u32,
     /// The registration at the forge.
     pub registration: Registration,
+    /// Since when the registration is gone and nothing proved work, within the hour.
+    #[serde(default)]
+    pub doubt_since: Option<Timestamp>,
     /// The JIT config, sealed, where its machine asks us for it, until it is spent.
     pub sealed_jit: Option<String>,
     /// What the machine last said about itself while it was set up.
@@ -576,6 +579,8 @@ pub enum WarrantKind {
     Zombie,
     /// An operator forced it.
     Operator,
+    /// Unregistered for longer than a job can last, and nothing proved work since.
+    Expired,
 }
 
 impl WarrantKind {
@@ -588,6 +593,7 @@ impl WarrantKind {
             Self::Served => "served",
             Self::Zombie => "zombie",
             Self::Operator => "operator",
+            Self::Expired => "expired",
         }
     }
 }

@@ -77,7 +77,8 @@ pub fn needs_tail(
                 WarrantKind::OwnEnd
                 | WarrantKind::NeverBegan
                 | WarrantKind::Zombie
-                | WarrantKind::Operator,
+                | WarrantKind::Operator
+                | WarrantKind::Expired,
             ),
         ) => true,
     }
@@ -306,6 +307,11 @@ fn by_silence(findings: &Findings<'_>) -> Ruling {
         (None, WarrantKind::Operator) => {
             rule(VerdictClass::Forced, Confidence::High, "an operator forced it")
         }
+        (None, WarrantKind::Expired) => rule(
+            VerdictClass::Removed,
+            Confidence::Medium,
+            "unregistered for longer than a job can last, and nothing proved work since",
+        ),
     }
 }
 

@@ -80,6 +80,8 @@ pub struct Policy {
     pub zombie_after: Duration,
     /// After how long a supervisor that is silent is no witness any more.
     pub witness_timeout: Duration,
+    /// How long a machine in doubt is kept once its runner is unregistered.
+    pub doubt_limit: Duration,
     /// When slow becomes `stuck`.
     pub stuck_after: Duration,
     /// How long the post-mortem may take.
@@ -110,6 +112,7 @@ impl Default for Policy {
             linger: Duration::from_secs(5),
             zombie_after: Duration::from_mins(15),
             witness_timeout: Duration::from_mins(10),
+            doubt_limit: Duration::from_hours(5 * 24),
             stuck_after: Duration::from_mins(5),
             postmortem_timeout: Duration::from_secs(10),
             create_settle: Duration::from_mins(10),

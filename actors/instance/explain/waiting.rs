@@ -144,6 +144,10 @@ impl Explainer<'_> {
                     .into(),
             );
         }
+        if let Some(since) = self.row.doubt_since {
+            let limit = self.of(since, self.policy.doubt_limit);
+            lines.push(format!("Deleted at the latest when the doubt has lasted {limit}."));
+        }
         lines
     }
 

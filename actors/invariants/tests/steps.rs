@@ -165,6 +165,10 @@ fn a_warrant_that_rests_on_nothing_is_found() {
     holds(&claim(State::Busy, WarrantKind::Zombie, |row| {
         row.job_over = Some(over(false));
     }));
+    breaks(&claim(State::Retiring, WarrantKind::Expired, |_| {}), 5);
+    holds(&claim(State::Retiring, WarrantKind::Expired, |row| {
+        row.doubt_since = Some(now());
+    }));
     breaks(&claim(State::Busy, WarrantKind::Operator, |_| {}), 30);
     holds(&claim(State::Busy, WarrantKind::Operator, |row| {
         let by = Some(RequestedBy { who: "ops".into(), why: "stuck".into() });

@@ -128,6 +128,7 @@ fn a_machine_removed_before_it_ended_has_the_class_of_its_warrant() {
         (WarrantKind::Served, VerdictClass::Removed),
         (WarrantKind::Zombie, VerdictClass::Zombie),
         (WarrantKind::Operator, VerdictClass::Forced),
+        (WarrantKind::Expired, VerdictClass::Removed),
         (WarrantKind::OwnEnd, VerdictClass::Unknown),
     ] {
         assert_eq!(verdict_of(None, warrant, over()).class, expected, "{warrant}");
@@ -262,6 +263,7 @@ fn the_log_is_wanted_for_every_end_that_is_not_plainly_normal() {
         (WarrantKind::NeverBegan, true),
         (WarrantKind::Zombie, true),
         (WarrantKind::Operator, true),
+        (WarrantKind::Expired, true),
     ] {
         let wanted = needs_tail(None, Some(warrant), &JobStatus::None, None);
         assert_eq!(wanted, expected, "{warrant}");
@@ -400,6 +402,7 @@ fn any_warrant() -> impl Strategy<Value = WarrantKind> {
         WarrantKind::Served,
         WarrantKind::Zombie,
         WarrantKind::Operator,
+        WarrantKind::Expired,
     ])
 }
 

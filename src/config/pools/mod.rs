@@ -130,6 +130,8 @@ table! {
         zombie_after: Duration;
         /// After how long a supervisor that is silent is no witness any more.
         witness_timeout: Duration, kind = at_least(30);
+        /// How long a machine in doubt is kept once its runner is unregistered: as long as a job may last.
+        doubt_limit: Duration, kind = at_least(5 * 24 * 60 * 60);
         /// When slow becomes stuck.
         stuck_after: Duration;
         /// How long the post-mortem of an instance may take.
