@@ -44,6 +44,11 @@ pub(super) enum Happening {
     Up(u64),
     /// A machine asks for work.
     Poll(u64),
+    /// The supervisor of a machine reports, and answers a challenge.
+    Report {
+        machine: u64,
+        challenge: Option<u64>,
+    },
     /// An agent notices that its registration is gone.
     Dismissed(u64),
     /// A worker is done.

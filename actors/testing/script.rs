@@ -62,6 +62,10 @@ pub struct Script {
     pub late_readings: BTreeMap<u64, u64>,
     /// Until when every machine listing is empty and calls itself complete.
     pub empty_lists_until: Moment,
+    /// Whether machines whose provider has no witness have a supervisor that reports.
+    pub supervised: bool,
+    /// Machines whose report waits for its answer.
+    pub reports_in_flight: BTreeSet<u64>,
     /// Until when the witness of a machine is silent.
     pub silent_until: BTreeMap<MachineName, Moment>,
     /// Until when the forge answers no read.

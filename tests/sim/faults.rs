@@ -47,7 +47,7 @@ const FORGE: [&str; 32] = [
 ];
 
 /// The same of the providers.
-const PROVIDER: [&str; 24] = [
+const PROVIDER: [&str; 25] = [
     "adapter panics",
     "change not told",
     "change told late",
@@ -71,6 +71,7 @@ const PROVIDER: [&str; 24] = [
     "refused, comes anyway",
     "remains are slow",
     "remains cannot be had",
+    "report lost",
     "witness silent",
 ];
 

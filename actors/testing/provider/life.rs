@@ -123,6 +123,7 @@ impl Outside {
         }
         machine.stage = Stage::Listening;
         let name = machine.name.clone();
+        self.start_reports(number);
         let welcome =
             self.forge.runners.get_mut(&runner).filter(|it| it.registered && it.machine.is_none());
         if let Some(it) = welcome {

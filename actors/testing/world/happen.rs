@@ -21,6 +21,8 @@ pub(super) enum Then {
     Deliver(Box<Delivery>),
     /// A machine asks for work.
     Poll(u64),
+    /// The supervisor of a machine reports.
+    Report(u64, Option<u64>),
     /// A watcher is told of a machine.
     Seen(Arc<dyn MachineSink>, MachineView),
     /// A watcher is told of a missing machine.
@@ -36,6 +38,7 @@ impl World {
             Then::Nothing => {}
             Then::Deliver(delivery) => self.deliver(*delivery),
             Then::Poll(machine) => self.poll(machine),
+            Then::Report(machine, challenge) => self.report(machine, challenge),
             Then::Seen(sink, view) => sink.seen(view),
             Then::Missed(sink, machine) => sink.missed(machine),
             Then::OperatorAction(action) => self.action(action),
@@ -61,6 +64,7 @@ impl Outside {
             Happening::Appear(machine) => self.appear(machine),
             Happening::Up(machine) => self.up(machine),
             Happening::Poll(machine) => return Then::Poll(machine),
+            Happening::Report { machine, challenge } => return Then::Report(machine, challenge),
             Happening::Dismissed(machine) => self.dismissed(machine),
             Happening::WorkEnds { machine, job } => self.work_ends(machine, job),
             Happening::Die(machine, death) => self.die(machine, death),
@@ -110,6 +114,7 @@ impl Outside {
             let wait = self.dice.between(500, 5_000);
             self.later(wait, Happening::Poll(machine));
         }
+        self.resume_reports();
         let downtime = self.dice.skewed(500, 300_000);
         self.later(downtime, Happening::Restart);
     }

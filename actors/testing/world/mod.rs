@@ -19,6 +19,7 @@ mod harm;
 mod operator_actions;
 mod plan;
 mod stage;
+mod supervisor;
 
 pub use arrivals::Workload;
 pub use daemon::{Daemon, SimPorts};

@@ -85,6 +85,8 @@ impl Plan {
         let mut outside = Outside::new(self.seed, self.faults.clone());
         outside.machines.providers.clone_from(&self.providers);
         outside.hosts = self.hosts;
+        // In a part of the random worlds, so that both kinds of machines are tried.
+        outside.script.supervised = self.workload.left > 0 && self.seed % 4 == 3;
         outside.prepare(&self.pools, self.workload.clone());
         outside
     }

@@ -110,6 +110,45 @@ fn p2_machine_without_a_witness_goes_when_the_forge_names_no_job_there() {
 }
 
 #[test]
+fn p2_supervisors_answer_after_the_hold_lets_an_idle_machine_go_whatever_the_forge_can_tell() {
+    story(one_ready_world("blind"), async |world| {
+        world.supervise();
+        let row = world.an_idle_runner().await;
+        world.darken_forge(60 * MINUTE); // no search for a job ends
+        world.kill(&row.machine, Death::Hung); // it will not end by itself
+        world.ask_to_leave(&row.id);
+        world.until(&row.id, State::Deleted, 10 * MINUTE).await;
+        let warrant = world.row(&row.id).and_then(|row| row.warrant).expect("a warrant");
+        assert_eq!(warrant.kind, WarrantKind::Idle);
+        let said = warrant.evidence.join("; ");
+        assert!(said.contains("the machine shows no worker"), "{said}");
+    });
+    // Removed under a job whose worker starts late: the supervisor sees it.
+    story(one_ready_world("blind"), async |world| {
+        world.supervise();
+        let row = world.an_idle_runner().await;
+        world.keep_in_the_dark(20 * MINUTE);
+        world.be_nasty(&row.runner_name(1));
+        let job = world.assign(&row.machine, 30 * MINUTE, 80 * SECOND).await;
+        world.ask_to_leave(&row.id);
+        world.is_removed_under(job).await;
+        world.until(&row.id, State::Busy, 10 * MINUTE).await;
+        world.is_served(job, 40 * MINUTE).await;
+    });
+    // A supervisor that falls silent proves nothing: the forge is asked, and does not answer.
+    story(one_ready_world("blind"), async |world| {
+        world.supervise();
+        let row = world.an_idle_runner().await;
+        world.silence(&row.machine, 60 * MINUTE);
+        world.darken_forge(60 * MINUTE);
+        world.kill(&row.machine, Death::Hung);
+        world.ask_to_leave(&row.id);
+        world.run_for(30 * MINUTE).await;
+        assert_eq!(world.row(&row.id).map(|row| row.state), Some(State::Retiring));
+    });
+}
+
+#[test]
 fn p3_decisive_look_begins_after_the_hold_and_a_restart_begins_it_again() {
     // Every look before the hold is over finds no worker.
     story(one_ready_world("witness"), async |world| {
