@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use ostler::providers::kubernetes::{AUDIENCE, Kubernetes, KubernetesSettings};
 use ostler_actors::model::{Binding, Labels, MachineSpec, Policy, PoolSpec, Stamp};
-use ostler_actors::ports::{CreateOrder, Provider as _};
+use ostler_actors::ports::{CreateOrder, CreateSlot, Provider as _};
 use serde_json::{Value, json};
 
 use super::support::cluster::Place;
@@ -112,7 +112,7 @@ fn order(name: &str) -> CreateOrder {
         pool,
         avoid: vec![],
         attempt: 1,
-        slot: None,
+        slot: CreateSlot::default(),
         jit: None,
     }
 }
