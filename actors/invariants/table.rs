@@ -36,7 +36,7 @@ const fn row(
 use Checked::{ByConstruction, EachStep, Elsewhere, Scan};
 
 /// All invariants, in the order of their numbers.
-pub const INVARIANTS: [Invariant; 37] = [
+pub const INVARIANTS: [Invariant; 41] = [
     row(
         1,
         "one writer",
@@ -259,5 +259,29 @@ pub const INVARIANTS: [Invariant; 37] = [
         "proofs are kept",
         EachStep,
         "A create that was called, a machine that was seen, a runner that started and an end are never forgotten.",
+    ),
+    row(
+        38,
+        "no job strands",
+        Elsewhere("the_first_seeds_hold_every_promise"),
+        "A job that a healthy pool can serve runs within 15 minutes of the last fault that touched it, 30 if it was parked.",
+    ),
+    row(
+        39,
+        "what should go is gone",
+        Elsewhere("the_first_seeds_hold_every_promise"),
+        "An instance that should go is gone within 30 minutes of the last fault that touched it.",
+    ),
+    row(
+        40,
+        "no place for the gone",
+        Elsewhere("the_first_seeds_hold_every_promise"),
+        "No place of `max` is held by a machine that is gone, once its absence could be proven.",
+    ),
+    row(
+        41,
+        "a broken pool costs little",
+        Elsewhere("nothing_is_stranded_after_a_fault_that_healed"),
+        "A pool that cannot start runners spends no more registrations than its permits and 15 in the first hour, and 10 in each later one.",
     ),
 ];

@@ -2,7 +2,7 @@
 
 use super::forge::Delivery;
 use super::script::Death;
-use crate::model::{HostName, InstanceId, RunnerId};
+use crate::model::{Conclusion, HostName, InstanceId, Labels, RunnerId};
 
 /// Something that happens outside. Numbers of machines and jobs are the world's own.
 #[derive(Debug)]
@@ -84,6 +84,16 @@ pub(super) enum Happening {
         machine: crate::model::MachineName,
     },
 
+    /// An episode begins, by its number.
+    Begin(usize),
+    /// An episode heals.
+    Heal(usize),
+    /// The forge learns late that a job is over.
+    LearnEnd {
+        job: u64,
+        conclusion: Conclusion,
+    },
+
     /// An operator does something.
     Operator(OperatorAction),
     /// The daemon starts again.
@@ -103,6 +113,11 @@ pub(super) enum OperatorAction {
     },
     /// Changes a pool's machines.
     Roll(usize),
+    /// Changes a pool's labels, and its machines with them.
+    Relabel {
+        pool: usize,
+        labels: Labels,
+    },
     /// Takes a pool out of the config.
     Remove(usize),
     /// Puts a pool back into the config.

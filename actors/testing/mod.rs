@@ -17,9 +17,11 @@ mod checks;
 mod clock;
 pub mod decide;
 mod dice;
+mod episodes;
 mod faults;
 mod forge;
 mod happening;
+mod liveness;
 mod observed;
 mod outside;
 mod provider;
@@ -35,10 +37,15 @@ pub use clock::{
     millis,
 };
 pub use dice::{Dice, Rate};
+pub use episodes::{Episode, EpisodeKind};
 pub use faults::{
     Faults, ForgeFaults, MachineFaults, PeopleFaults, ProviderFaults, StoreFaults, Weather,
 };
 pub use forge::{ForgeState, JobStage, SimForge, SimJob, SimRunner};
+pub use liveness::{
+    JOB_LIMIT, LEAVING_LIMIT, LivenessChecker, PARKED_JOB_LIMIT, PLACE_LIMIT,
+    REGISTRATIONS_AN_HOUR, REGISTRATIONS_IN_THE_FIRST_HOUR, WaitTimes, Waits,
+};
 pub use observed::{DeleteCalled, Observed, Refused, Seen, Trace};
 pub use outside::{Outside, Shared};
 pub use provider::{Kind, Machine, Machines, SimProvider, Stage};

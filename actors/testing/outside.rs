@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use super::clock::{Moment, SimClock, date};
 use super::dice::{Dice, Rate};
+use super::episodes::{Conditions, Episode};
 use super::faults::Faults;
 use super::forge::ForgeState;
 use super::happening::Happening;
@@ -25,6 +26,10 @@ use super::script::Script;
 use super::store::MemoryRecords;
 use super::world::Workload;
 use crate::model::{ForgeId, InstanceId, PoolId, PoolSpec, Timestamp};
+
+/// What is counted as a fault and excuses no wait: slow calls, truthful refusals, other people's notices.
+const EVERYDAY: [&str; 4] =
+    ["busy, so 422", "forge is slow", "hook of a stranger", "provider is slow"];
 
 /// The truth behind its lock.
 pub struct Shared(Mutex<Outside>);
@@ -39,6 +44,14 @@ pub struct Outside {
     pub faults: Faults,
     /// How often each fault was injected.
     pub injected: BTreeMap<&'static str, u64>,
+    /// When the last fault struck or healed. What waits may wait from here on.
+    pub(super) touched_at: Moment,
+    /// When the last fault struck that concerns one job only.
+    pub(super) touched_jobs: BTreeMap<u64, Moment>,
+    /// The faults that begin and heal at a known time.
+    pub(super) episodes: Vec<Episode>,
+    /// Which of them last now.
+    pub(super) conditions: Conditions,
     pub trace: Trace,
     pub records: MemoryRecords,
     pub forge: ForgeState,
@@ -75,6 +88,10 @@ impl Outside {
             clock: SimClock::new(),
             faults,
             injected: BTreeMap::new(),
+            touched_at: 0,
+            touched_jobs: BTreeMap::new(),
+            episodes: Vec::new(),
+            conditions: Conditions::default(),
             trace: Trace::default(),
             records: MemoryRecords::new(seed),
             forge: ForgeState::new(ForgeId::new("github")),
@@ -128,8 +145,21 @@ impl Outside {
 
     /// Counts an injected fault.
     pub(super) fn count(&mut self, name: &'static str) {
+        if !EVERYDAY.contains(&name) {
+            self.touch();
+        }
+        self.count_only(name);
+    }
+
+    /// Counts a strike of a fault that leaves the rest of the fleet as it was: no other wait begins anew.
+    pub(super) fn count_only(&mut self, name: &'static str) {
         *self.injected.entry(name).or_default() += 1;
         self.log("fault", name, 0);
+    }
+
+    /// Notes that a fault struck or healed: every wait that is measured begins anew.
+    pub(super) fn touch(&mut self) {
+        self.touched_at = self.now();
     }
 
     /// Lets something happen after `wait` milliseconds.
@@ -169,6 +199,7 @@ impl Outside {
     pub(super) fn crash(&mut self, why: &'static str) {
         if self.crashed.is_none() {
             self.crashed = Some(why);
+            self.touch();
             self.log("crash", why, 0);
             self.observe(Seen::Crashed(why));
             self.wake();

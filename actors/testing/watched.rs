@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::checks::Checker;
+use super::liveness::{LivenessChecker, Waits};
 use super::{Observed, Outside, Plan, SimJob, SimPorts, Watcher, World, millis};
 use crate::fleet::{self, ToFleet};
 use crate::invariants::Violation;
@@ -23,6 +24,8 @@ const SETTLE_LIMIT: Duration = Duration::from_hours(60);
 pub struct Watched {
     world: World,
     checker: Rc<RefCell<Checker>>,
+    /// Measures waits, where they are measured.
+    liveness: Option<Rc<RefCell<LivenessChecker>>>,
 }
 
 impl Watched {
@@ -35,8 +38,24 @@ impl Watched {
     pub fn with(plan: Plan, daemon: impl Fn(SimPorts) -> Mailbox<ToFleet> + 'static) -> Self {
         let checker =
             Rc::new(RefCell::new(Checker::new(&plan.pools, plan.settings.requeue.orphan_after)));
-        let world = World::new(plan, daemon).watched_by(Eyes(Rc::clone(&checker)));
-        Self { world, checker }
+        let world = World::new(plan, daemon).watched_by(Eyes(Rc::clone(&checker), None));
+        Self { world, checker, liveness: None }
+    }
+
+    /// Measures how long jobs, instances and places wait, and finds waits beyond their limits. Not for
+    /// stories that hold jobs back on purpose.
+    #[must_use]
+    pub fn measuring(mut self) -> Self {
+        let liveness = Rc::new(RefCell::new(LivenessChecker::default()));
+        let eyes = Eyes(Rc::clone(&self.checker), Some(Rc::clone(&liveness)));
+        self.world = self.world.watched_by(eyes);
+        self.liveness = Some(liveness);
+        self
+    }
+
+    /// Returns the waits measured so far.
+    pub fn waits(&self) -> Waits {
+        self.liveness.as_ref().map(|it| it.borrow().waits().clone()).unwrap_or_default()
     }
 
     /// Keeps everything that is seen, and the story in words.
@@ -55,7 +74,11 @@ impl Watched {
 
     /// Returns the promises broken so far.
     pub fn broken(&self) -> Vec<Violation> {
-        self.checker.borrow().broken().to_vec()
+        let mut broken = self.checker.borrow().broken().to_vec();
+        if let Some(liveness) = &self.liveness {
+            broken.extend_from_slice(liveness.borrow().broken());
+        }
+        broken
     }
 
     /// Returns the stored row of an instance.
@@ -93,15 +116,17 @@ impl Watched {
     /// Ends all lies, lets every job come to its end, drains every pool, waits until nothing is
     /// left, and returns the promises broken on the whole way.
     pub async fn finish(&mut self) -> Vec<Violation> {
-        self.outside().faults.calm();
+        self.outside().calm();
         self.learn_of_ends().await;
         let left = self.world.settle(SETTLE_LIMIT).await;
         let registry = self.world.registry().cloned();
-        let outside = self.world.outside();
-        let mut checker = self.checker.borrow_mut();
-        checker.scan(&outside, registry.as_deref());
-        checker.at_the_end(&outside, registry.as_deref(), &left);
-        checker.broken().to_vec()
+        {
+            let outside = self.world.outside();
+            let mut checker = self.checker.borrow_mut();
+            checker.scan(&outside, registry.as_deref());
+            checker.at_the_end(&outside, registry.as_deref(), &left);
+        }
+        self.broken()
     }
 
     /// Waits until the records know of every job that ended unheard; asking takes its time.
@@ -152,10 +177,13 @@ pub fn start_fleet(ports: SimPorts) -> Mailbox<ToFleet> {
 }
 
 /// Lets the checker see what the world shows.
-struct Eyes(Rc<RefCell<Checker>>);
+struct Eyes(Rc<RefCell<Checker>>, Option<Rc<RefCell<LivenessChecker>>>);
 
 impl Watcher for Eyes {
     fn step(&mut self, seen: &[Observed], outside: &Outside, registry: Option<&Registry>) {
         self.0.borrow_mut().look(seen, outside, registry);
+        if let Some(liveness) = &self.1 {
+            liveness.borrow_mut().look(seen, outside, registry.is_some());
+        }
     }
 }

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use ostler_actors::testing::sim::{self, Tally};
+use ostler_actors::testing::sim::{self, Tally, Worlds};
+use ostler_actors::testing::{EpisodeKind, WaitTimes};
 
 use super::print_error;
 use crate::daemon::on_system;
@@ -31,6 +32,12 @@ pub(super) struct Sim {
     /// Runs one seed and shows its story step by step.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "from"])]
     replay: Option<u64>,
+    /// Runs one of the two worlds of each seed: the storm, or the one whose faults heal.
+    #[arg(long, value_name = "WORLD", value_parser = world, conflicts_with = "episode")]
+    world: Option<Worlds>,
+    /// Runs worlds with this one fault that begins and heals at a known time, and no others.
+    #[arg(long, value_name = "EPISODE", value_parser = episode)]
+    episode: Option<EpisodeKind>,
     /// How many worlds run at once; all cores by default.
     #[arg(long, value_name = "T")]
     threads: Option<usize>,
@@ -52,15 +59,17 @@ impl Sim {
 
     /// Runs the worlds, writes the report and returns how many promises were broken.
     fn report(&self, out: &mut impl Write) -> io::Result<u64> {
+        let worlds = self.episode.map(Worlds::Episode).or(self.world);
+        let worlds = worlds.unwrap_or(Worlds::StormAndHealing);
         let tally = match self.replay {
             Some(seed) => {
-                let (tally, story) = sim::replay(seed);
+                let (tally, story) = sim::replay(worlds, seed);
                 for line in story {
                     writeln!(out, "{line}")?;
                 }
                 tally
             }
-            None => sim::run(self.from, self.seeds, self.threads.unwrap_or_else(cores)),
+            None => sim::run(worlds, self.from, self.seeds, self.threads.unwrap_or_else(cores)),
         };
         for (at, failure) in tally.failures.iter().enumerate() {
             writeln!(out, "seed {}: {}", failure.seed, failure.what)?;
@@ -68,9 +77,20 @@ impl Sim {
                 for line in &failure.story {
                     writeln!(out, "    {line}")?;
                 }
-                writeln!(out, "    replay: ostler sim --replay {}", failure.seed)?;
+                writeln!(
+                    out,
+                    "    replay: ostler sim --replay {}{}",
+                    failure.seed,
+                    option(worlds)
+                )?;
             }
         }
+        for kind in EpisodeKind::NOT_YET_KEPT {
+            writeln!(out, "not run, not kept yet: {}", kind.slug())?;
+        }
+        writeln!(out, "{}", wait_line("places", &tally.waits.places))?;
+        writeln!(out, "{}", wait_line("leaving", &tally.waits.leaving))?;
+        writeln!(out, "{}", wait_line("stranded", &tally.waits.stranded))?;
         writeln!(out, "{}", last_line(&tally))?;
         Ok(tally.violations)
     }
@@ -78,6 +98,40 @@ impl Sim {
 
 fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// Returns the world of this name.
+fn world(name: &str) -> Result<Worlds, String> {
+    match name {
+        "storm" => Ok(Worlds::Storm),
+        "healing" => Ok(Worlds::Healing),
+        _ => Err("there are storm and healing".into()),
+    }
+}
+
+/// Returns the option that chooses these worlds.
+fn option(worlds: Worlds) -> String {
+    match worlds {
+        Worlds::StormAndHealing => String::new(),
+        Worlds::Storm => " --world storm".into(),
+        Worlds::Healing => " --world healing".into(),
+        Worlds::Episode(kind) => format!(" --episode {}", kind.slug()),
+    }
+}
+
+/// Returns the episode of this name, or which there are.
+fn episode(slug: &str) -> Result<EpisodeKind, String> {
+    let found = EpisodeKind::ALL.into_iter().find(|kind| kind.slug() == slug);
+    found.ok_or_else(|| {
+        let all: Vec<String> = EpisodeKind::ALL.into_iter().map(EpisodeKind::slug).collect();
+        format!("there are {}", all.join(", "))
+    })
+}
+
+/// Returns the line about one kind of wait, in seconds.
+fn wait_line(name: &str, waits: &WaitTimes) -> String {
+    let (half, most) = (waits.percentile(50), waits.percentile(99));
+    format!("{name} p50={half} p99={most} max={}", waits.max())
 }
 
 /// Returns the one line that programs read.
@@ -157,7 +211,8 @@ mod tests {
     fn a_failing_run_prints_its_seed_what_broke_and_the_way_to_see_it_again() {
         choose(Some(Mutant::RecordAfterDelete));
         let mut out = Vec::new();
-        let sim = Sim { seeds: 1, from: 0, replay: Some(1), threads: None };
+        let sim =
+            Sim { seeds: 1, from: 0, replay: Some(1), world: None, episode: None, threads: None };
         let broken = sim.report(&mut out).unwrap();
         choose(None);
         let text = String::from_utf8(out).unwrap();

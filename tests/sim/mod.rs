@@ -4,12 +4,13 @@
 //! `OSTLER_SEEDS` says how many; `make sim SEEDS=…` runs them by the thousand.
 
 mod faults;
+mod liveness;
 mod mutants;
 mod replay;
 
 use std::fmt::Write as _;
 
-use ostler_actors::testing::sim::{self, Detail, Tally};
+use ostler_actors::testing::sim::{self, Detail, Tally, Worlds};
 
 /// How many seeds are run unless `OSTLER_SEEDS` says otherwise.
 const SEEDS: u64 = 60;
@@ -53,7 +54,7 @@ fn seeds_that_once_failed_hold_every_promise_now() {
 /// Runs a quarter of the first seeds: four tests, so that they run side by side.
 fn quarter(which: u64) {
     let (from, to) = (seeds() * which / 4, seeds() * (which + 1) / 4);
-    let tally = sim::run(from, to - from, 1);
+    let tally = sim::run(Worlds::StormAndHealing, from, to - from, 1);
     assert_eq!(tally.seeds, to - from);
     assert_eq!(tally.violations, 0, "{}", report(&tally));
     assert!(tally.lifetimes >= tally.seeds && tally.faults >= tally.seeds, "{tally:?}");

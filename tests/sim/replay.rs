@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use ostler_actors::mutants::Mutant;
-use ostler_actors::testing::sim::{self, Detail};
+use ostler_actors::testing::sim::{self, Detail, Worlds};
 
 use super::mutants::Mistake;
 
@@ -40,7 +40,18 @@ fn a_simulation_ends_with_the_one_line_that_programs_read() {
     let output = ostler(&["--seeds", "4", "--from", "20"]);
     assert!(output.status.success(), "{}", said(&output));
     let lines: Vec<&str> = said(&output).lines().collect();
-    let [line] = lines[..] else { panic!("one line and no more: {lines:#?}") };
+    let [.., places, leaving, stranded, line] = lines[..] else { panic!("four lines: {lines:#?}") };
+    for (waits, name) in [(places, "places"), (leaving, "leaving"), (stranded, "stranded")] {
+        let words: Vec<&str> = waits.split(' ').collect();
+        let [first, half, most, max] = words[..] else { panic!("{waits}") };
+        assert_eq!(first, name);
+        let figure = |word: &str, key: &str| {
+            let text = word.strip_prefix(key).unwrap_or_else(|| panic!("{key} in {waits}"));
+            text.parse::<u64>().expect("whole seconds")
+        };
+        let (half, most) = (figure(half, "p50="), figure(most, "p99="));
+        assert!(half <= most && most <= figure(max, "max="), "{waits}");
+    }
     let words: Vec<&str> = line.split(' ').collect();
     let [sim, fields @ ..] = &words[..] else { panic!("{line}") };
     assert_eq!(*sim, "sim:");
@@ -62,7 +73,7 @@ fn how_many_worlds_run_at_once_changes_nothing() {
 #[test]
 fn a_failing_seed_is_printed_with_what_it_broke_and_its_story() {
     let _made = Mistake::commit(Mutant::RecordAfterDelete);
-    let (tally, story) = sim::replay(1);
+    let (tally, story) = sim::replay(Worlds::StormAndHealing, 1);
     let [failure] = &tally.failures[..] else { panic!("one seed, one failure: {tally:?}") };
     assert_eq!(failure.seed, 1);
     assert!(failure.what.contains("I14") && tally.violations > 0, "{}", failure.what);

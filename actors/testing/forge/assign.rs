@@ -91,6 +91,9 @@ impl Outside {
     /// Takes an assignment back that no runner picked up.
     pub(in crate::testing) fn unassign(&mut self, number: u64, attempt: u32) {
         let Some(runner) = self.assigned_runner(number, attempt) else { return };
+        if !self.conditions.concerns_job(number) {
+            self.touch();
+        }
         if let Some(job) = self.forge.jobs.get_mut(&number) {
             job.stage = JobStage::Queued;
         }

@@ -49,6 +49,9 @@ impl Outside {
             let why = "rate limit".into();
             return (wait, Err(MintError::Later { after: Some(after), why }));
         }
+        if let Some(why) = self.refuses_token() {
+            return (wait, Err(MintError::Refused { why }));
+        }
         let plan = if self.script.refused_scopes.contains(&order.scope) {
             self.count("scope refused");
             MintPlan::Refused
@@ -130,6 +133,9 @@ impl Outside {
         if let Some(after) = self.over_budget(1) {
             let why = "rate limit".into();
             return (wait, Err(ForgeError::Later { after: Some(after), why }));
+        }
+        if let Some(why) = self.refuses_token() {
+            return (wait, Err(ForgeError::Later { after: None, why }));
         }
         if self.strikes(self.faults.forge.deregister_fails, "deregister fails") {
             return (wait, Err(ForgeError::Later { after: None, why: "502".into() }));

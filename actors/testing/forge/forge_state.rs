@@ -56,6 +56,8 @@ pub struct SimJob {
     pub killed_by_us: bool,
     /// Whether its machine ended under it.
     pub lost: bool,
+    /// Whether its worker is done and the forge has not learned of it.
+    pub(in crate::testing) over_unheard: bool,
     pub(super) lied: bool,
 }
 
@@ -154,6 +156,11 @@ impl ForgeState {
     /// Returns a runner by name, registered or not.
     pub fn runner_named(&self, name: &RunnerName) -> Option<&SimRunner> {
         self.names.get(name).and_then(|id| self.runners.get(id))
+    }
+
+    /// Returns how many registrations were ever made.
+    pub fn minted(&self) -> u64 {
+        self.last_runner
     }
 
     /// Iterates the registrations that exist.

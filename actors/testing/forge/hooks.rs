@@ -20,7 +20,7 @@ impl Outside {
     pub(super) fn announce(&mut self, number: u64) {
         let Some(notice) = self.notice(number) else { return };
         let kind = HookKind::of(&notice.fact);
-        if self.script.loses_hook(kind) {
+        if self.script.loses_hook(kind) || self.loses_webhook() {
             return;
         }
         if self.strikes(self.faults.forge.hook_strange, "hook of a stranger") {

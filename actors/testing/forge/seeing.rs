@@ -118,6 +118,9 @@ impl Outside {
         if let Some(why) = self.no_read() {
             return Sighting::Unknown(why);
         }
+        if let Some(why) = self.refuses_lists() {
+            return Sighting::Unknown(why);
+        }
         let is_it =
             |runner: &&SimRunner| runner.scope == *scope && runner.name.is_of(machine.as_str());
         let found = self.forge.registered().find(is_it).map(|runner| runner.id);
@@ -149,6 +152,10 @@ impl Outside {
             return Sighting::Unknown(why);
         }
         let Some(job) = self.forge.jobs.get(&number) else { return Sighting::Absent };
+        if self.is_out_of_sight(job) {
+            self.count_only("job out of sight");
+            return Sighting::Absent;
+        }
         let nameless = job.is_over() && self.script.nameless.contains(&number);
         let reading = JobReading {
             fact: job.fact(),
@@ -170,6 +177,9 @@ impl Outside {
         if let Some(why) = self.no_read() {
             return Sighting::Unknown(why);
         }
+        if let Some(why) = self.refuses_search() {
+            return Sighting::Unknown(why);
+        }
         let works = |number: &&u64| {
             let job = self.forge.jobs.get(number).and_then(|job| job.runner.as_ref());
             job.is_some_and(|runner| runner.name.is_of(who.name.as_str()))
@@ -189,7 +199,7 @@ impl Outside {
         let lags = self.strikes(self.faults.forge.list_lags, "job listing lags");
         let mut notices = Vec::new();
         for job in self.forge.open_jobs().filter(|job| scope.covers(&job.place)) {
-            if lags && job.queued_at + LAG > now {
+            if (lags && job.queued_at + LAG > now) || self.is_out_of_sight(job) {
                 continue;
             }
             // A lagging listing still calls a fresh start queued.
@@ -201,6 +211,9 @@ impl Outside {
     }
 
     fn no_read(&mut self) -> Option<String> {
+        if let Some(why) = self.refuses_token() {
+            return Some(why);
+        }
         if self.script.forge_dark_until > self.now() {
             return Some("the forge is dark".into());
         }
@@ -211,6 +224,9 @@ impl Outside {
     }
 
     fn no_listing(&mut self, cost: u32) -> Option<String> {
+        if let Some(why) = self.refuses_token().or_else(|| self.refuses_lists()) {
+            return Some(why);
+        }
         if self.script.forge_dark_until > self.now() {
             return Some("the forge is dark".into());
         }

@@ -6,6 +6,7 @@ use crate::testing::happening::Happening;
 use crate::testing::observed::Seen;
 use crate::testing::outside::Outside;
 use crate::testing::provider::Hand;
+use crate::testing::script::Death;
 
 /// How long after its machine died the forge calls a job lost.
 const LOST_COMMUNICATION: u64 = 600_000;
@@ -55,11 +56,13 @@ impl Outside {
             starts: 0,
             killed_by_us: false,
             lost: false,
+            over_unheard: false,
             lied: false,
         };
         self.forge.jobs.insert(number, job);
         self.forge.open.insert(number);
         self.log("job", "queued", number);
+        self.taint_job(number);
         number
     }
 
@@ -85,6 +88,12 @@ impl Outside {
             self.later(left, Happening::Unassign { job: number, attempt });
             return;
         };
+        if self.kills_runner(number) {
+            self.die(machine, Death::Crashed);
+            let left = self.pickup_time_left(number);
+            self.later(left, Happening::Unassign { job: number, attempt });
+            return;
+        }
         let name = self.runner_name(runner);
         let Some(job) = self.forge.jobs.get_mut(&number) else { return };
         job.stage = JobStage::Running { runner };
@@ -105,8 +114,18 @@ impl Outside {
         let fine = !self.dice.hits(1_500);
         let conclusion = if fine { Conclusion::Success } else { Conclusion::Failure };
         self.stop_worker(machine);
-        self.finish_job(number, conclusion);
+        if !self.learns_late(number, &conclusion) {
+            self.finish_job(number, conclusion);
+        }
         self.leave_after_work(machine);
+    }
+
+    /// Lets the forge know that a job is over whose worker ended some time ago.
+    pub(in crate::testing) fn learn_end(&mut self, number: u64, conclusion: Conclusion) {
+        let running = self.forge.jobs.get(&number).map(|job| &job.stage);
+        if matches!(running, Some(JobStage::Running { .. })) {
+            self.finish_job(number, conclusion);
+        }
     }
 
     /// Cancels a job wherever it is, except between assignment and pick-up.
@@ -151,7 +170,7 @@ impl Outside {
         let number = held?;
         let job = self.forge.jobs.get_mut(&number)?;
         // An assignment that no runner will pick up lapses by itself; a running job is lost.
-        if !matches!(job.stage, JobStage::Running { .. }) {
+        if !matches!(job.stage, JobStage::Running { .. }) || job.over_unheard {
             return None;
         }
         job.killed_by_us |= hand == Hand::Wrongful;
@@ -160,7 +179,7 @@ impl Outside {
             let wait = self.dice.between(60_000, LOST_COMMUNICATION);
             self.later(wait, Happening::GiveBack(number));
         } else {
-            let wait = LOST_COMMUNICATION + self.dice.below(60_000);
+            let wait = LOST_COMMUNICATION + self.dice.below(60_000) + self.busy_after_death();
             self.later(wait, Happening::JobLost(number));
         }
         Some(number)
@@ -168,6 +187,7 @@ impl Outside {
 
     /// Puts a job back in line whose machine went away under it, without a notice.
     pub(in crate::testing) fn give_back(&mut self, number: u64) {
+        self.touch();
         let Some(job) = self.forge.jobs.get_mut(&number) else { return };
         let JobStage::Running { runner } = job.stage else { return };
         (job.stage, job.runner, job.lost) = (JobStage::Queued, None, false);
@@ -185,6 +205,7 @@ impl Outside {
     pub(in crate::testing) fn job_lost(&mut self, number: u64) {
         let running = self.forge.jobs.get(&number).map(|job| &job.stage);
         if matches!(running, Some(JobStage::Running { .. })) {
+            self.touch();
             self.finish_job(number, Conclusion::Failure);
         }
     }

@@ -190,10 +190,15 @@ impl Outside {
     /// looks empty and is preferred.
     fn choose_host(&mut self, provider: usize, avoid: &[HostName]) -> HostName {
         let hosts = self.hosts.max(1);
+        if let Some(host) = self.crowded_host(provider) {
+            return host;
+        }
         let drawn = self.dice.below(hosts);
         let named = |host| HostName::new(format!("host-{provider}-{host}"));
         let mut around = (drawn..hosts).chain(0..drawn).map(named);
-        let is_dark = |host: &HostName| self.script.dark_hosts.contains(host);
+        let is_dark = |host: &HostName| {
+            self.script.dark_hosts.contains(host) || !self.host_lives(host)
+        };
         let host = around
             .clone()
             .find(|host| !avoid.contains(host) && !is_dark(host))

@@ -15,6 +15,7 @@ use crate::testing::script::{Death, Resists};
 impl Outside {
     /// Loses a host: its machines are dead, or only out of sight.
     pub(in crate::testing) fn lose_host(&mut self, host: &HostName) {
+        self.touch();
         self.log("host lost", host.as_str(), 0);
         let on_it: Vec<u64> = self
             .machines
@@ -58,6 +59,7 @@ impl Outside {
 
     /// Lets a lost machine show its end, or nothing any more.
     pub(in crate::testing) fn surface(&mut self, number: u64) {
+        self.touch();
         if self.dice.hits(5_000) {
             self.remove_machine(number);
         } else {
@@ -77,6 +79,7 @@ impl Outside {
     }
 
     pub(in crate::testing) fn clear(&mut self, number: u64) {
+        self.touch();
         if let Some(machine) = self.machines.machines.get_mut(&number) {
             machine.doubt = false;
             self.tell(number);
@@ -141,6 +144,7 @@ impl Outside {
 
     /// Ends the grace of a stranger's deletion.
     pub(in crate::testing) fn external_departure(&mut self, number: u64) {
+        self.touch();
         self.die(number, Death::Terminated);
         let linger = self.dice.below(10_000);
         self.later(linger, Happening::Depart(number));

@@ -30,6 +30,9 @@ impl Outside {
         if let Fate::StuckAs(word) = fate {
             return self.stuck_as(number, Some(word));
         }
+        if self.fails_booting(number) {
+            return;
+        }
         if fate == Fate::NeverBoots || self.strikes(self.faults.machine.never_boots, "never boots")
         {
             self.never_boots(number, kind);
@@ -124,6 +127,10 @@ impl Outside {
         machine.stage = Stage::Listening;
         let name = machine.name.clone();
         self.start_reports(number);
+        if self.fails_connecting(number) {
+            self.tell(number);
+            return;
+        }
         let welcome =
             self.forge.runners.get_mut(&runner).filter(|it| it.registered && it.machine.is_none());
         if let Some(it) = welcome {
@@ -174,6 +181,7 @@ impl Outside {
         self.log("working", name.as_str(), job);
         self.observe(Seen::JobStarted { job, machine: name, runner });
         self.tell(number);
+        self.die_in_outage(number, job);
         let scripted = match fate {
             Fate::DiesWorking(wait, death) => Some((wait, death)),
             Fate::Good
@@ -250,6 +258,11 @@ impl Outside {
             return;
         }
         *self.machines.deaths.entry(death).or_default() += 1;
+        let registered = machine
+            .runner
+            .and_then(|runner| self.forge.runners.get(&runner))
+            .is_some_and(|runner| runner.registered);
+        let surprising = death != Death::Clean || registered;
         let booting = machine.stage == Stage::Booting;
         machine.stage = match death {
             Death::Hung if !booting => Stage::Hollow,
@@ -276,6 +289,10 @@ impl Outside {
             | Death::Unreported
             | Death::Wordless => Stage::Over(death.facts(at)),
         };
+        // The deaths of an episode are its own; others are faults, scheduled when they were drawn.
+        if surprising && self.episodes.is_empty() {
+            self.touch();
+        }
         self.log("died", self.machine_name(number).as_str(), death as u64);
         self.cut_off(number, Hand::Other);
         if death == Death::Vanished {

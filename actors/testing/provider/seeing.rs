@@ -78,6 +78,9 @@ impl Outside {
         if self.strikes(self.faults.provider.list_fails, "machine listing fails") {
             return Observation::Unusable("503".into());
         }
+        if self.shows_nothing(provider) {
+            return Observation::Complete(Vec::new());
+        }
         let now = self.now();
         let scripted = self.script.empty_lists_until > now;
         if scripted || self.strikes(self.faults.provider.list_empty, "machine listing empty") {
@@ -107,6 +110,9 @@ impl Outside {
         self.log("read machine", target.name.as_str(), 0);
         if self.strikes(self.faults.provider.read_fails, "machine read fails") {
             return Sighting::Unknown("timeout".into());
+        }
+        if self.is_unseen(provider, &target.name) {
+            return Sighting::Absent;
         }
         let Some(machine) = self.find(provider, target) else { return Sighting::Absent };
         let (number, lied) = (machine.number, machine.lied);
@@ -178,7 +184,7 @@ impl Outside {
         (machine.exists() && same).then_some(machine)
     }
 
-    pub(super) fn provider_id(&self, index: usize) -> ProviderId {
+    pub(in crate::testing) fn provider_id(&self, index: usize) -> ProviderId {
         self.machines
             .providers
             .get(index)

@@ -126,6 +126,11 @@ impl MemoryRecords {
         self.jobs.values()
     }
 
+    /// Returns whether an operator drained a pool.
+    pub fn is_drained(&self, pool: &PoolId) -> bool {
+        self.pools.get(pool).is_some_and(|row| row.drained)
+    }
+
     /// Iterates the job rows that are neither over nor closed.
     pub fn open_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.open.iter().filter_map(|id| self.jobs.get(id))

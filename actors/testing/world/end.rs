@@ -50,7 +50,7 @@ impl World {
     /// Ends all lies, waits until every job is over that can be, and known to be, drains every pool,
     /// and waits until nothing is left, each at most `patience`.
     pub async fn settle(&mut self, patience: Duration) -> Leftovers {
-        self.outside().faults.calm();
+        self.outside().calm();
         self.repair_rows();
         self.put_all_back();
         self.run_while(patience, Leftovers::has_work).await;

@@ -80,6 +80,9 @@ impl Outside {
                 let sink = self.machines.sinks.get(&provider).map(Arc::clone);
                 return sink.map_or(Then::Nothing, |sink| Then::Missed(sink, machine));
             }
+            Happening::Begin(episode) => self.begin_episode(episode),
+            Happening::Heal(episode) => self.heal_episode(episode),
+            Happening::LearnEnd { job, conclusion } => self.learn_end(job, conclusion),
             Happening::Operator(action) => return Then::OperatorAction(action),
             Happening::Restart => return Then::Start,
         }
@@ -150,6 +153,11 @@ impl World {
     /// Lets the forge mint for a scope again.
     pub fn accept_mints(&self, scope: &Scope) {
         self.outside().script.refused_scopes.remove(scope);
+    }
+
+    /// Lets through so few registrations a minute, as an adapter does that keeps a budget.
+    pub fn mint_slowly(&self, per_minute: u64) {
+        self.outside().script.mints_per_minute = Some(per_minute);
     }
 
     /// Loses the next JIT configs on their way to the machines that asked.

@@ -217,6 +217,7 @@ impl World {
         }
         let (epoch, holder) = {
             let mut outside = self.shared.lock();
+            outside.touch();
             let (epoch, holder) = outside.records.begin_lease();
             outside.log("daemon", holder.as_str(), epoch.0);
             outside.observe(Seen::Started { epoch, holder: holder.clone() });

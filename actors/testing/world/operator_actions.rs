@@ -52,6 +52,12 @@ impl World {
             let mute = outside.script.mute_pollers.contains(&machine.name);
             let asks =
                 machine.stage == Stage::Polling && !machine.leaving && !machine.asking && !mute;
+            let host = machine.host.clone();
+            if asks && outside.is_cut_off(&host) {
+                outside.count_only("poller silent");
+                return;
+            }
+            let Some(machine) = outside.machines.machines.get_mut(&number) else { return };
             let Some(instance) = machine.stamp.instance.clone().filter(|_| asks) else { return };
             machine.asking = self.life.is_some();
             instance
@@ -76,6 +82,9 @@ impl World {
 
     /// Does what an operator does, if there is a daemon to do it to.
     pub(super) fn action(&mut self, action: OperatorAction) {
+        if !matches!(action, OperatorAction::Delete(_) | OperatorAction::Roll(_)) {
+            self.outside().touch();
+        }
         if self.life.is_none() {
             // Operators try again when it is up, in the order in which they tried first.
             if !matches!(action, OperatorAction::Stop) {
@@ -92,6 +101,16 @@ impl World {
                 if let Some(spec) = self.plan.pools.get_mut(pool) {
                     spec.revision = Revision::new(format!("r{now}"));
                 }
+                self.say(ToFleet::Apply(self.configured()));
+            }
+            OperatorAction::Relabel { pool, labels } => {
+                let now = self.now();
+                if let Some(spec) = self.plan.pools.get_mut(pool) {
+                    spec.labels = labels;
+                    spec.revision = Revision::new(format!("r{now}"));
+                }
+                self.outside().pools = self.plan.pools.iter().cloned().map(Arc::new).collect();
+                self.outside().touch();
                 self.say(ToFleet::Apply(self.configured()));
             }
             OperatorAction::Remove(pool) => {
@@ -211,7 +230,11 @@ impl Outside {
         let Some(machine) = self.machines.machines.get_mut(&number) else { return false };
         machine.asking = false;
         let mute = self.script.mute_pollers.contains(&machine.name);
+        let host = machine.host.clone();
         if machine.stage != Stage::Polling || machine.leaving || mute {
+            return false;
+        }
+        if self.is_cut_off(&host) {
             return false;
         }
         match answer {

@@ -6,6 +6,7 @@ use super::Workload;
 use crate::model::{Binding, Labels, Policy, PoolId, PoolSpec, ProviderId, Revision, Scope};
 use crate::settings::Settings;
 use crate::testing::dice::Dice;
+use crate::testing::episodes::{Episode, EpisodeKind, job_gap, watched_pool};
 use crate::testing::faults::{Faults, Weather};
 use crate::testing::outside::Outside;
 use crate::testing::provider::Kind;
@@ -29,6 +30,8 @@ pub struct Plan {
     pub workload: Workload,
     /// How many hosts each provider has.
     pub hosts: u64,
+    /// What is broken for a while, from a known time to a known time.
+    pub episodes: Vec<Episode>,
 }
 
 impl Plan {
@@ -43,6 +46,7 @@ impl Plan {
             faults: Faults::none(),
             workload: Workload::none(),
             hosts: 4,
+            episodes: Vec::new(),
         }
     }
 
@@ -64,6 +68,34 @@ impl Plan {
             faults,
             workload: Workload { left: jobs, gap },
             hosts: dice.between(2, 8),
+            episodes: Vec::new(),
+        }
+    }
+
+    /// Draws a world of a seed that is calm but for a few episodes, with so many jobs.
+    pub fn healing(seed: u64, jobs: u32) -> Self {
+        let mut dice = Dice::new(seed, 4);
+        let quiet = Self::healed(seed, jobs, &mut dice);
+        let episodes = Episode::draw_some(&mut dice, quiet.pools.len(), quiet.hosts);
+        Self { episodes, ..quiet }
+    }
+
+    /// Draws the same world of a seed with one episode of a kind.
+    pub fn with_episode(kind: EpisodeKind, seed: u64, jobs: u32) -> Self {
+        let mut dice = Dice::new(seed, 5);
+        let quiet = Self::healed(seed, jobs, &mut dice);
+        let episode = Episode::draw(kind, &mut dice, quiet.pools.len(), quiet.hosts);
+        Self { episodes: vec![episode], ..quiet }
+    }
+
+    fn healed(seed: u64, jobs: u32, dice: &mut Dice) -> Self {
+        let storm = Self::random(seed, jobs);
+        Self {
+            pools: storm.pools.into_iter().map(watched_pool).collect(),
+            weather: Weather::Calm,
+            faults: Faults::draw(Weather::Calm, false, dice),
+            workload: Workload { left: jobs, gap: job_gap() },
+            ..storm
         }
     }
 
@@ -88,6 +120,7 @@ impl Plan {
         // In a part of the random worlds, so that both kinds of machines are tried.
         outside.script.supervised = self.workload.left > 0 && self.seed % 4 == 3;
         outside.prepare(&self.pools, self.workload.clone());
+        outside.plan_episodes(&self.episodes);
         outside
     }
 }
