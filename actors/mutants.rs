@@ -40,11 +40,17 @@ pub enum Mutant {
     EffectWithoutAnswer,
     /// A machine that is gone holds its place while its registration is left.
     PlaceOfTheGone,
+    /// A job that was put back after an attempt is never anyone's demand again.
+    ParkedForever,
+    /// A delete that failed is not tried again.
+    DeleteNotRetried,
+    /// Jobs whose webhooks were lost are not asked for.
+    MissedJobsNotAskedFor,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::ReaperDeletesDirectly,
         Self::EntryRemovedEarly,
         Self::DeletingSkippedAtStart,
@@ -62,6 +68,9 @@ impl Mutant {
         Self::QuarantineStopsFleet,
         Self::EffectWithoutAnswer,
         Self::PlaceOfTheGone,
+        Self::ParkedForever,
+        Self::DeleteNotRetried,
+        Self::MissedJobsNotAskedFor,
     ];
 }
 

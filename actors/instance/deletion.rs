@@ -14,7 +14,8 @@ use super::post_mortem::PostMortem;
 use super::probe::MachineProbe;
 use super::registration::{AbsenceProof, Registrar};
 use super::transition::{Backoff, Transition};
-use crate::model::{End, Registration, State, Timestamp, Urgency, WarrantKind, What};
+use crate::model::{End, Registration, State, Timestamp, Urgency, WarrantKind, What, after};
+use crate::mutants::{self, Mutant};
 use crate::ports::{Deletion, Grace, ProviderError};
 
 const DELETE_BACKOFF: Backoff = (Duration::from_secs(1), Duration::from_mins(5));
@@ -114,7 +115,12 @@ impl MachineDeletion {
                     Deletion::NotFound => self.machine_absent(ctx.now, probe, ctx),
                 }
             }
-            Err(ProviderError::Later { why, .. }) => ctx.record(What::DeleteFailed(why)),
+            Err(ProviderError::Later { why, .. }) => {
+                if mutants::is(Mutant::DeleteNotRetried) {
+                    self.next_at = Some(after(ctx.now, Duration::from_hours(24 * 365)));
+                }
+                ctx.record(What::DeleteFailed(why));
+            }
         }
     }
 
@@ -126,6 +132,9 @@ impl MachineDeletion {
         ctx: &mut Transition<'_>,
     ) {
         if ctx.row.state != State::Deleting || ctx.row.machine_gone_at.is_some() {
+            return;
+        }
+        if ctx.row.registration.may_exist() && mutants::is(Mutant::PlaceOfTheGone) {
             return;
         }
         let ours = self.accepted_at.is_some_and(|at| begun >= at);
@@ -215,7 +224,7 @@ mod tests {
     use crate::instance::fixtures::{Wax, in_state, now, spec, started_at, view};
     use crate::instance::lifecycle::Lifecycle;
     use crate::instance::transition::InstanceInput;
-    use crate::model::{MachinePhase, Policy, Sighting, Worker, after};
+    use crate::model::{MachinePhase, Policy, Sighting, Worker};
 
     #[test]
     fn an_absence_read_before_the_last_sighting_does_not_cancel_the_read_that_confirms_the_next() {

@@ -15,6 +15,7 @@ use crate::fleet::{FleetPart, ToFleet};
 use crate::jobs::ToLedger;
 use crate::mail::ActorRef;
 use crate::model::{ForgeId, JobNotice, Observation, Scope};
+use crate::mutants::{self, Mutant};
 use crate::ports::{Records, Roster};
 use crate::supervise::{Envelope, ExitNotifier, StopGuard, mailbox};
 
@@ -113,6 +114,9 @@ impl Intake {
     }
 
     fn ask_all(&mut self) {
+        if mutants::is(Mutant::MissedJobsNotAskedFor) {
+            return;
+        }
         for scope in self.scopes.clone() {
             self.ask(scope);
         }

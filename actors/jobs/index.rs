@@ -7,7 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::routing::JobRequirements;
-use crate::model::{InstanceId, Job, JobFact, JobId, PoolId, PoolSpec, RunnerName, Timestamp};
+use crate::model::{
+    InstanceId, Job, JobFact, JobId, Offer, OfferEnd, PoolId, PoolSpec, RunnerName, Timestamp,
+};
+use crate::mutants::{self, Mutant};
 
 /// Orders jobs by age.
 pub(super) type JobQueue = BTreeSet<(Timestamp, JobId)>;
@@ -215,7 +218,7 @@ impl WaitGroup {
         if job.holder().is_some() {
             return Self::Served(job.pool.clone());
         }
-        if !job.wants_runner() {
+        if !job.wants_runner() || is_parked_for_ever(job) {
             return Self::None;
         }
         if let Some(until) = job.attempts.rests_until {
@@ -226,6 +229,12 @@ impl WaitGroup {
             (pool, _) => Self::Held(JobRequirements::of(job), pool.clone()),
         }
     }
+}
+
+/// Returns whether a job is given up after one attempt: a deliberate mistake.
+fn is_parked_for_ever(job: &Job) -> bool {
+    let in_vain = matches!(job.offer, Offer::Ended { why: OfferEnd::Requeued, .. });
+    in_vain && mutants::is(Mutant::ParkedForever)
 }
 
 /// Returns the runner a job is in progress on, if it is not known to be ours.

@@ -24,10 +24,6 @@ pub struct Script {
     pub next_mint_at: Moment,
     /// Scopes whose mints are refused, until they are taken out.
     pub refused_scopes: BTreeSet<Scope>,
-    /// How many mints a minute are answered, until told otherwise; the others wait or come again.
-    pub mints_per_minute: Option<u64>,
-    /// When the next of them is due.
-    pub(super) next_mint_at: Moment,
     /// How many of the next JIT configs are lost on their way to the machine that asked.
     pub lost_dispatches: u32,
     /// How creates go that are not planned one by one, until told otherwise.

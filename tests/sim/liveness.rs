@@ -97,7 +97,7 @@ fn five_hundred_jobs_on_five_hundred_warm_instances_run_at_the_pace_of_the_mints
                 && world.rows().iter().all(Instance::is_offerable)
         };
         assert!(world.comes(2 * HOUR, ready).await, "the pool never became warm");
-        world.mint_slowly(MINTS_PER_MINUTE);
+        world.pace_mints(MINTS_PER_MINUTE);
         let began = world.now();
         for _ in 0..JOBS {
             world.queue(&["linux"], 2 * HOUR);

@@ -10,12 +10,16 @@ use std::time::Duration;
 
 use ostler_actors::invariants::Violation;
 use ostler_actors::mutants::{Mutant, choose};
-use ostler_actors::testing::{Dice, Faults, Plan, Watched, Weather, in_virtual_time};
+use ostler_actors::testing::{Dice, EpisodeKind, Faults, Plan, Watched, Weather, in_virtual_time};
 
 /// How many worlds a mistake has to show itself.
 const SEEDS: u64 = 100;
 /// How many jobs come to each.
 const JOBS_PER_WORLD: u32 = 12;
+/// How many come to each world with an episode.
+const JOBS_PER_EPISODE: u32 = 20;
+/// The numbers of the promises about waiting.
+const LIVENESS: std::ops::RangeInclusive<u8> = 38..=41;
 
 /// Makes this thread's worlds commit a mistake, until it is dropped.
 pub(super) struct Mistake;
@@ -38,6 +42,10 @@ enum Hunt {
     /// In small worlds of this weather.
     Weather(Weather),
     Story(fn() -> Vec<Violation>),
+    /// In waits beyond their limit, in small worlds of this weather.
+    Waits(Weather),
+    /// In waits beyond their limit, in worlds with an episode of this kind.
+    WaitsIn(EpisodeKind),
 }
 
 fn hunt(mutant: Mutant) -> Hunt {
@@ -57,6 +65,9 @@ fn hunt(mutant: Mutant) -> Hunt {
         Mutant::UnknownMeansIdle => Hunt::Story(stories::silent_witness),
         Mutant::QuarantineStopsFleet => Hunt::Story(stories::row_that_cannot_be_decoded),
         Mutant::PlaceOfTheGone => Hunt::Story(stories::registration_of_a_gone_machine),
+        Mutant::ParkedForever => Hunt::WaitsIn(EpisodeKind::JobsKillRunners),
+        Mutant::DeleteNotRetried => Hunt::Waits(Weather::LyingProvider),
+        Mutant::MissedJobsNotAskedFor => Hunt::WaitsIn(EpisodeKind::WebhooksLost),
     }
 }
 
@@ -72,25 +83,34 @@ pub(super) fn small(weather: Weather, seed: u64) -> Plan {
 /// Runs a world until something is broken, or to its end.
 fn broken_in(plan: Plan) -> Vec<Violation> {
     in_virtual_time(async {
-        let mut world = Watched::new(plan);
+        let mut world = Watched::new(plan).measuring();
         world.storm(Duration::from_mins(30)).await;
         let broken = world.broken();
         if broken.is_empty() { world.finish().await } else { broken }
     })
 }
 
+/// Asserts that some world of the first seeds shows the mistake, and that it is clean without it.
+fn is_caught_in(mutant: Mutant, plan: impl Fn(u64) -> Plan, shows: impl Fn(&Violation) -> bool) {
+    let caught = (0..SEEDS).find(|seed| {
+        let _made = Mistake::commit(mutant);
+        broken_in(plan(*seed)).iter().any(&shows)
+    });
+    assert!(caught.is_some(), "{mutant:?} went unseen in {SEEDS} worlds");
+    for seed in 0..=caught.unwrap_or_default() {
+        let broken = broken_in(plan(seed));
+        assert!(broken.is_empty(), "world {seed} without {mutant:?}: {broken:#?}");
+    }
+}
+
 fn is_caught(mutant: Mutant) {
+    let strands = |broken: &Violation| LIVENESS.contains(&broken.number);
     match hunt(mutant) {
-        Hunt::Weather(weather) => {
-            let caught = (0..SEEDS).find(|seed| {
-                let _made = Mistake::commit(mutant);
-                !broken_in(small(weather, *seed)).is_empty()
-            });
-            assert!(caught.is_some(), "{mutant:?} went unseen in {SEEDS} worlds");
-            for seed in 0..=caught.unwrap_or_default() {
-                let broken = broken_in(small(weather, seed));
-                assert!(broken.is_empty(), "{weather:?} {seed} without a mistake: {broken:#?}");
-            }
+        Hunt::Weather(weather) => is_caught_in(mutant, |seed| small(weather, seed), |_| true),
+        Hunt::Waits(weather) => is_caught_in(mutant, |seed| small(weather, seed), strands),
+        Hunt::WaitsIn(kind) => {
+            let plan = |seed| Plan::with_episode(kind, seed, JOBS_PER_EPISODE);
+            is_caught_in(mutant, plan, strands);
         }
         Hunt::Story(tell) => {
             let caught = {
@@ -139,4 +159,7 @@ caught! {
     a_fleet_stopped_by_one_row_is_caught: QuarantineStopsFleet,
     an_effect_without_an_answer_is_caught: EffectWithoutAnswer,
     a_place_held_by_a_machine_that_is_gone_is_caught: PlaceOfTheGone,
+    a_job_that_is_parked_for_ever_is_caught: ParkedForever,
+    an_instance_whose_delete_is_not_tried_again_is_caught: DeleteNotRetried,
+    jobs_of_lost_webhooks_that_are_never_listed_are_caught: MissedJobsNotAskedFor,
 }

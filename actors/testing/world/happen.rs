@@ -155,11 +155,6 @@ impl World {
         self.outside().script.refused_scopes.remove(scope);
     }
 
-    /// Lets through so few registrations a minute, as an adapter does that keeps a budget.
-    pub fn mint_slowly(&self, per_minute: u64) {
-        self.outside().script.mints_per_minute = Some(per_minute);
-    }
-
     /// Loses the next JIT configs on their way to the machines that asked.
     pub fn lose_dispatches(&self, count: u32) {
         self.outside().script.lost_dispatches += count;
