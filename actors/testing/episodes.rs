@@ -72,8 +72,14 @@ impl EpisodeKind {
 
     /// What the fleet does not keep its promises under yet. Worlds are drawn without these, and `ostler
     /// sim` names them; `sim::run_episode` runs them all the same. Empty it.
-    pub const NOT_YET_KEPT: &[Self] =
-        &[Self::PollersSilent, Self::RunnerFails, Self::BusyAfterDeath, Self::WrongRegion];
+    pub const NOT_YET_KEPT: &[Self] = &[
+        Self::PollersSilent,
+        Self::ImageFails,
+        Self::RunnerFails,
+        Self::TokenRevoked,
+        Self::BusyAfterDeath,
+        Self::WrongRegion,
+    ];
 
     /// Returns the name it is counted under.
     pub fn name(self) -> &'static str {
@@ -136,16 +142,14 @@ pub struct Episode {
 impl Episode {
     /// Draws one to three of them within so many minutes.
     pub(super) fn draw_some(dice: &mut Dice, pools: usize, hosts: u64) -> Vec<Self> {
-        let kinds: Vec<EpisodeKind> = EpisodeKind::ALL
-            .into_iter()
-            .filter(|kind| !EpisodeKind::NOT_YET_KEPT.contains(kind))
-            .collect();
         let count = dice.between(1, 3);
         let mut drawn: Vec<Self> = Vec::new();
         for _ in 0..count {
-            let Some(kind) = dice.pick(&kinds).copied() else { break };
+            let Some(kind) = dice.pick(&EpisodeKind::ALL).copied() else { break };
             let episode = Self::draw(kind, dice, pools, hosts);
-            if drawn.iter().all(|other| other.kind != kind) {
+            // Left out after it was drawn: a kind that leaves the list changes no world without it.
+            let kept = !EpisodeKind::NOT_YET_KEPT.contains(&kind);
+            if kept && drawn.iter().all(|other| other.kind != kind) {
                 drawn.push(episode);
             }
         }
