@@ -112,7 +112,7 @@ impl Lifecycle {
 
     /// Returns whether the machine's witness said last that a worker is there.
     pub(super) fn shows_worker(&self) -> bool {
-        self.probe.shows_worker()
+        self.probe.shows_worker() || self.witness.shows_worker()
     }
 
     /// Returns whether an offer may be sent to the instance. A machine that was not found, that
@@ -603,10 +603,6 @@ impl Lifecycle {
             ctx.row.removal.as_ref().is_some_and(|removal| removal.reason == Reason::BootDeadline);
         let proven = self.probe.never_began() || self.runner_check.is_proven();
         too_late && proven && !ctx.row.once_started && ctx.row.ready_at.is_none()
-    }
-
-    fn shows_worker(&self) -> bool {
-        self.probe.shows_worker() || self.witness.shows_worker()
     }
 
     fn conclusions(&mut self) -> Conclusions<'_> {

@@ -206,8 +206,8 @@ impl Ledger {
     /// it that is proof of work, or of its end, like any other.
     fn pass_on(&mut self, notice: JobNotice, now: Timestamp) {
         let JobNotice { id: job, place, runner, fact, .. } = notice;
-        let named = runner
-            .and_then(|runner| self.instances.named(&runner, &job.forge, &place).cloned());
+        let named =
+            runner.and_then(|runner| self.instances.named(&runner, &job.forge, &place).cloned());
         let Some(instance) = named else { return };
         let conclusion = match fact {
             JobFact::Waiting | JobFact::Queued => return,

@@ -222,6 +222,7 @@ mod tests {
     }
 
     /// Returns the record of an end in minute zero, as its owner judges it.
+    #[expect(clippy::needless_pass_by_value, reason = "the tests name what is known in place")]
     fn record(code: Option<i32>, known: JobStatus, worked: bool) -> ExitRecord {
         let exit = ExitFacts { code, ..ExitFacts::default() };
         let basis = Provisional {

@@ -196,9 +196,8 @@ impl Outside {
         let drawn = self.dice.below(hosts);
         let named = |host| HostName::new(format!("host-{provider}-{host}"));
         let mut around = (drawn..hosts).chain(0..drawn).map(named);
-        let is_dark = |host: &HostName| {
-            self.script.dark_hosts.contains(host) || !self.host_lives(host)
-        };
+        let is_dark =
+            |host: &HostName| self.script.dark_hosts.contains(host) || !self.host_lives(host);
         let host = around
             .clone()
             .find(|host| !avoid.contains(host) && !is_dark(host))
