@@ -193,14 +193,13 @@ impl PostMortem {
     /// machine free: a zombie, or the runner of a job cancelled before pick-up that took another.
     pub(super) fn work_seen_while_busy(&mut self, ctx: &Transition<'_>) {
         self.inquiry.take_if(|inquiry| match inquiry.warrant.kind {
-            WarrantKind::Zombie => true,
+            // A worker is what an expired warrant says there is none of.
+            WarrantKind::Zombie | WarrantKind::Expired => true,
             WarrantKind::Served => !ctx.is_job_done(),
             WarrantKind::OwnEnd
             | WarrantKind::NeverBegan
             | WarrantKind::Idle
             | WarrantKind::Operator => false,
-            // Work is what it says there is none of.
-            WarrantKind::Expired => true,
         });
     }
 }

@@ -312,7 +312,7 @@ fn i23_nothing_is_created_before_every_row_was_looked_at_or_had_two_minutes() {
         let more = |world: &Watched| creates(world, since) > 0;
         world.wait_for("more runners", 2 * MINUTE, more).await;
         assert!(view(world, "linux").settled);
-        assert!(at_once(world, since, |row| row.occupies()).1 <= 12);
+        assert!(at_once(world, since, Instance::occupies).1 <= 12);
         {
             let mut outside = world.outside();
             outside.faults.provider.read_fails = 0;
