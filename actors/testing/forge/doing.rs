@@ -14,15 +14,18 @@ use crate::testing::script::MintPlan;
 
 /// How long a registration without a connection is kept.
 const DAY: u64 = 24 * 3_600_000;
+/// How long a mint waits for its place in the pace; one that would wait longer is refused for now.
+const LONGEST_MINT_WAIT_MS: u64 = 10_000;
 
 #[async_trait]
 impl Forge for SimForge {
     async fn mint(&self, order: MintOrder) -> Result<Minted, MintError> {
-        // One that is given up while it waits leaves its place to the next.
-        loop {
-            let wait = self.0.lock().mint_wait();
-            let Some(wait) = wait else { break };
-            sleep_millis(wait).await;
+        match self.0.call(Outside::mint_place).await {
+            Ok(wait) => sleep_millis(wait).await,
+            Err(after) => {
+                let why = "more registrations wait than the pace lets through".into();
+                return Err(MintError::Later { after: Some(after), why });
+            }
         }
         if !order.gate.send() {
             let why = "it is not wanted any more".into();
@@ -43,6 +46,21 @@ impl Forge for SimForge {
 }
 
 impl Outside {
+    /// Takes a place in the pace of mints, where there is one, as the governor of an adapter does: a
+    /// short wait is waited for, a longer one is the caller's to plan and keeps no place.
+    fn mint_place(&mut self) -> Result<u64, Duration> {
+        let Some(rate) = self.script.mints_per_minute else { return Ok(0) };
+        let (now, interval) = (self.now(), 60_000 / rate.max(1));
+        let due = self.script.next_mint_at.max(now);
+        let wait = (due - now).saturating_sub(interval * (rate / 12));
+        if wait > LONGEST_MINT_WAIT_MS {
+            let apart = self.chance.below(5_000);
+            return Err(Duration::from_millis(wait + apart));
+        }
+        self.script.next_mint_at = due + interval;
+        Ok(wait)
+    }
+
     fn mint(&mut self, order: MintOrder) -> (u64, Result<Minted, MintError>) {
         let wait = self.forge_wait();
         if let Some(after) = self.over_budget(1) {
@@ -96,17 +114,6 @@ impl Outside {
             MintPlan::Good | MintPlan::Vain | MintPlan::Later | MintPlan::Refused => wait,
         };
         (wait, Ok(Minted { id, jit: Jit::new(format!("jit:{id}")) }))
-    }
-
-    /// Returns how long a registration must wait; none if it goes out now.
-    fn mint_wait(&mut self) -> Option<u64> {
-        let per_minute = self.script.mints_per_minute?;
-        let now = self.now();
-        if self.script.next_mint_at > now {
-            return Some(self.script.next_mint_at - now);
-        }
-        self.script.next_mint_at = now + 60_000 / per_minute.max(1);
-        None
     }
 
     fn mint_plan(&mut self) -> MintPlan {
