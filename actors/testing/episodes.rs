@@ -192,6 +192,11 @@ impl Conditions {
         self.lasts(EpisodeKind::TokenRevoked)
     }
 
+    /// Returns whether a list shows every job now, so that one whose webhook was lost can be found.
+    pub(super) fn lists_every_job(&self) -> bool {
+        !self.lasts(EpisodeKind::ListsFail) && !self.lasts(EpisodeKind::PartlyVisible)
+    }
+
     /// Returns whether a pool cannot start runners now.
     pub(super) fn breaks_pool(&self, pool: &PoolId) -> bool {
         self.broken_since(pool).is_some()

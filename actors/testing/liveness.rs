@@ -347,7 +347,10 @@ impl LivenessChecker {
         let mut listed = BTreeSet::new();
         for job in waiting {
             listed.insert(job.number);
-            if has_place(job, &mut places, truth) {
+            // What was never heard of and is not listed cannot be served.
+            let can_be_known = truth.conditions.lists_every_job()
+                || truth.records.job(&id_of(truth, job.number)).is_some();
+            if has_place(job, &mut places, truth) && can_be_known {
                 let fresh = job.starts == 0;
                 self.jobs.begin(job.number, if fresh { job.queued_at } else { now }, now);
             } else {
